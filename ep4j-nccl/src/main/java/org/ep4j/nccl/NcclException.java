@@ -28,7 +28,7 @@ public final class NcclException extends Ep4jException {
    */
   Ep4jException ofAllocation(CudaDevice device, long bytes) {
     boolean missing =
-        text().toLowerCase(Locale.ROOT).contains("out of memory") || device.freeMemory() < bytes;
+        text().toLowerCase(Locale.ROOT).contains("out of memory") || device.lacks(bytes);
     return new Ep4jException(
         missing ? ErrorCode.GPU_OUT_OF_MEMORY : errorCode(),
         text() + "; " + device.wants(bytes),

@@ -71,6 +71,8 @@ class NcclLateErrorTest {
           System.out.println(
               "rank " + group.rank() + (soon ? " soon: " : " late: ") + e.getMessage());
         }
+        // A rank that leaves would be what the others report.
+        group.barrier(TIMEOUT);
       }
     }
 

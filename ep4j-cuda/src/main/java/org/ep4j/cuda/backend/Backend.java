@@ -30,6 +30,14 @@ public interface Backend extends AutoCloseable {
   SymmetricRegion allocate(long bytes);
 
   /**
+   * Allocates memory of this rank that peers on other hosts of its node can map, too; otherwise the
+   * same. Only {@link org.ep4j.config.BackendName#DIRECT} has nodes of several hosts.
+   */
+  default SymmetricRegion allocateAcrossHosts(long bytes) {
+    throw new IllegalStateException("a node of backend '" + name() + "' is at most a host");
+  }
+
+  /**
    * The transport for puts of kernels to ranks whose memory stores do not reach; collective, after
    * the region is mapped.
    *

@@ -56,7 +56,8 @@ public record BackendWorld(
     return setUpTimeout(timeout);
   }
 
-  private static Duration setUpTimeout(Duration timeout) {
+  /** The limit for buffers with this timeout. */
+  public static Duration setUpTimeout(Duration timeout) {
     return timeout.compareTo(MIN_SET_UP) > 0 ? timeout : MIN_SET_UP;
   }
 

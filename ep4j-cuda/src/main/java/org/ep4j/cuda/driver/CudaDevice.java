@@ -173,6 +173,15 @@ public final class CudaDevice implements AutoCloseable {
     return bytes + " bytes of " + this + " are wanted, " + freeText();
   }
 
+  /** Whether fewer bytes are free, as far as the driver answers: it may be what has failed. */
+  public boolean lacks(long bytes) {
+    try {
+      return freeMemory() < bytes;
+    } catch (CudaException e) {
+      return false;
+    }
+  }
+
   /** Bytes that are free, for an error. */
   String freeText() {
     try {

@@ -254,9 +254,12 @@ public final class VmmMemory implements AutoCloseable {
       closed = true;
       device.giveBack(
           () -> {
-            SharingCalls.unmap(address, bytes);
-            SharingCalls.freeAddresses(address, bytes);
-            SharingCalls.release(handle);
+            try {
+              SharingCalls.unmap(address, bytes);
+              SharingCalls.freeAddresses(address, bytes);
+            } finally {
+              SharingCalls.release(handle);
+            }
           });
     }
   }

@@ -5,6 +5,7 @@ import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
 import java.util.OptionalInt;
+import java.util.function.Supplier;
 import org.ep4j.BufferSizes;
 import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
@@ -48,6 +49,9 @@ import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
 import org.ep4j.group.PeerLostException;
 import org.ep4j.observe.RankObservation;
+import org.ep4j.observe.ReadmitEvent;
+import org.ep4j.observe.RecoveryEvent;
+import org.ep4j.observe.ResetEvent;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
@@ -347,7 +351,7 @@ final class CudaBuffer implements ExpertBuffer {
     enter();
     try {
       highThroughput.outdateResults();
-      adoptSurvivors(context.group.together(SurvivorAgreement.RESTARTING, recovery::reset));
+      recover(new ResetEvent(), recovery::reset);
     } finally {
       leave();
     }
@@ -358,10 +362,19 @@ final class CudaBuffer implements ExpertBuffer {
     enter();
     try {
       highThroughput.outdateResults();
-      adoptSurvivors(context.group.together(SurvivorAgreement.RESTARTING, recovery::readmit));
+      recover(new ReadmitEvent(), recovery::readmit);
     } finally {
       leave();
     }
+  }
+
+  private void recover(RecoveryEvent event, Supplier<Group> step) {
+    adoptSurvivors(
+        event.record(
+            context.rank,
+            context::resumedAfter,
+            context.completion::excluded,
+            () -> context.group.together(SurvivorAgreement.RESTARTING, step)));
   }
 
   /** The last step of opening a returning rank. */

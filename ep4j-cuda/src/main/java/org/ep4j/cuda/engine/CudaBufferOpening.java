@@ -56,6 +56,8 @@ import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Participants;
+import org.ep4j.observe.TimeoutLog;
+import org.ep4j.observe.WindowRecorder;
 import org.ep4j.routing.ExpertPlacement;
 
 /**
@@ -74,12 +76,23 @@ final class CudaBufferOpening implements AutoCloseable {
 
   /** Opens a buffer; collective. */
   static CudaBuffer open(Group group, BufferConfig wanted) {
+    return open(group, wanted, ConfigAgreement.hostOf(group));
+  }
+
+  /**
+   * Opens a buffer on a host with this identity; collective.
+   *
+   * @param host ranks with the same identity share host memory
+   */
+  static CudaBuffer open(Group group, BufferConfig wanted, String host) {
     BufferConfig config = settled(wanted);
-    // The ranks agree on the configuration, including the backend, before any data is sent.
-    Nodes nodes = ConfigAgreement.require(group, config);
     CudaBufferOpening opening = new CudaBufferOpening();
     boolean complete = false;
     try {
+      // The ranks agree on the configuration, including the backend, before any data is sent.
+      Nodes nodes =
+          ConfigAgreement.require(
+              group, config, host, new NvlinkDomains(group, config, () -> opening.device(group)));
       CudaBuffer buffer =
           opening.build(group, config, nodes, Participants.ofAll(group), RejoinSteps.NONE);
       complete = true;
@@ -153,6 +166,7 @@ final class CudaBufferOpening implements AutoCloseable {
     // Refuses what no rank can open, before any of them waits for another.
     RegionLayout layout = new RegionLayout(wanted, nodes);
     boolean again = participants.isNew(participants.rank());
+    TimeoutLog timeouts = new TimeoutLog(group.rank());
     Duration timeout = wanted.timeout();
     OpeningSteps steps = new OpeningSteps(participants, timeout);
     boolean one = nodes.count() == 1;
@@ -164,7 +178,7 @@ final class CudaBufferOpening implements AutoCloseable {
               if (one) {
                 prepareNode(ordinal, wanted);
               }
-              CudaDevice opened = own(CudaDevice.open(ordinal));
+              CudaDevice opened = device(group);
               opened.makeCurrent();
               if (one) {
                 requireBulkCopies(opened, wanted);
@@ -186,12 +200,12 @@ final class CudaBufferOpening implements AutoCloseable {
     SymmetricRegion shared =
         steps.together(
             "the region of " + layout.bytes + " bytes that peers write",
-            () -> own(backend.allocate(layout.bytes)));
+            () -> allocate(backend, nodes, layout.bytes));
     DeviceMemory region = shared.memory();
     Tables tables =
         steps.together(
             "the tables of the ranks",
-            () -> tables(device, config, group.rank(), region, layout.words));
+            () -> tables(device, config, timeouts, region, layout.words));
     CudaStream stream = tables.stream();
     DeviceMemory owners = tables.owners();
     KernelObservations observations = tables.observations();
@@ -208,11 +222,14 @@ final class CudaBufferOpening implements AutoCloseable {
       notices.open(timeout);
     }
     FailureDiagnosis diagnosis =
-        own(new FailureDiagnosis(words, members, group.rank(), config, calls, notices));
+        own(new FailureDiagnosis(words, members, group.rank(), config, calls, notices, timeouts));
     Completion completion = new Completion(words, stream, group.size(), config, diagnosis, notices);
     Staging staging = own(new Staging(group.rank(), device, completion));
     KernelFiles files = KernelFiles.of(device, internode);
-    Kernels kernels = steps.together("the kernels", () -> own(new Kernels(files, !one)));
+    Kernels kernels =
+        steps.together(
+            "the kernels",
+            () -> own(new Kernels(files, !one, Limits.writesExpertRowsInPlace(config))));
     rejoin.meet();
     // Maps the peers' regions: all ranks have cleared their words after this step.
     Peers peers =
@@ -283,7 +300,19 @@ final class CudaBufferOpening implements AutoCloseable {
             () -> new CudaBuffer(context, handles, counting, lowLatency, this));
     Runnable unobserve = group.observable(() -> observations.snapshot().encode());
     own(unobserve::run);
+    own(WindowRecorder.start(observations::snapshot));
     return buffer;
+  }
+
+  private CudaDevice device(Group group) {
+    return own(CudaDevice.open(DeviceChoice.ordinal(group)));
+  }
+
+  private SymmetricRegion allocate(Backend backend, Nodes nodes, long bytes) {
+    return own(
+        nodes.spansHosts(backend.rank())
+            ? backend.allocateAcrossHosts(bytes)
+            : backend.allocate(bytes));
   }
 
   /** Memory of this rank alone, and the stream that has prepared it. */
@@ -295,7 +324,11 @@ final class CudaBufferOpening implements AutoCloseable {
       DeviceMemory peers) {}
 
   private Tables tables(
-      CudaDevice device, BufferConfig config, int rank, DeviceMemory region, long regionWords) {
+      CudaDevice device,
+      BufferConfig config,
+      TimeoutLog timeouts,
+      DeviceMemory region,
+      long regionWords) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     int ranks = placement.ranks();
     CudaStream stream = own(CudaStream.create(device));
@@ -304,7 +337,7 @@ final class CudaBufferOpening implements AutoCloseable {
     DeviceMemory owners = owners(device, config);
     DeviceMemory peers = own(DeviceMemory.allocate(device, Peers.tableBytes(ranks)));
     HostWords words = own(new HostWords(device, ranks));
-    KernelObservations observations = own(new KernelObservations(device, rank, placement));
+    KernelObservations observations = own(new KernelObservations(device, placement, timeouts));
     observations.attach(region);
     return new Tables(stream, owners, words, observations, peers);
   }
@@ -337,7 +370,8 @@ final class CudaBufferOpening implements AutoCloseable {
       prepareNode(device, config);
       return;
     }
-    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
+    Map<String, KernelConstants> files =
+        new LinkedHashMap<>(Kernels.files(true, Limits.writesExpertRowsInPlace(config)));
     files.putAll(Kernels.filesOfOneRank());
     String architecture = DeviceProperties.of(device).architecture();
     if (config.lowLatency().isPresent()) {
@@ -351,7 +385,8 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   private static void prepareNode(int device, BufferConfig config) {
-    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(false));
+    Map<String, KernelConstants> files =
+        new LinkedHashMap<>(Kernels.files(false, Limits.writesExpertRowsInPlace(config)));
     files.putAll(Kernels.filesOfOneRank());
     if (config.lowLatency().isPresent()) {
       files.putAll(LowLatencyKernels.files(device, config, Reach.NODE));
@@ -367,7 +402,8 @@ final class CudaBufferOpening implements AutoCloseable {
   /** Compiles missing kernels: the transport between nodes decides which are needed. */
   private static void prepare(
       CudaDevice device, BufferConfig config, InternodeConnection internode) {
-    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
+    Map<String, KernelConstants> files =
+        new LinkedHashMap<>(Kernels.files(true, Limits.writesExpertRowsInPlace(config)));
     KernelFiles reaching = KernelFiles.of(device, internode);
     if (config.lowLatency().isPresent()) {
       Reach reach = Reach.of(internode);
@@ -426,7 +462,7 @@ final class CudaBufferOpening implements AutoCloseable {
     SymmetricRegion region =
         steps.together(
             "the low-latency region of " + layout.bytes + " bytes that peers write",
-            () -> own(context.backend.allocate(layout.bytes)));
+            () -> allocate(context.backend, context.nodes, layout.bytes));
     DeviceMemory masks =
         steps.together(
             "the masks",

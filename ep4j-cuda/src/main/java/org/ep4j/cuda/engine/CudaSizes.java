@@ -83,7 +83,7 @@ final class CudaSizes {
     onDevice("words of operations", Use.PEERS, layout.words);
     onDevice("received rows and their metadata", Use.PEERS, layout.returnBuffer - layout.words);
     onDevice("returning rows", Use.PEERS, layout.bytes - layout.returnBuffer);
-    onHost("calls of the ranks of a node", Use.PEERS, CallLog.BYTES);
+    onHost("calls of the ranks of a host", Use.PEERS, CallLog.BYTES);
     int ranks = nodes.ranks();
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     onDevice(

@@ -98,7 +98,7 @@ final class Recovery {
     try (SurvivorAgreement agreement =
         SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
       agreement.agree(operations.refusesAdmission(), agreement.timeout());
-      boolean[] excluded = excluded();
+      boolean[] excluded = context.completion.excluded();
       boolean[] missing = agreement.gone();
       quiesceInternode(internode, agreement, excluded);
       beginAnew(
@@ -110,14 +110,6 @@ final class Recovery {
             operations.admit(missing, agreement.highest(LOW_LATENCY) + LEAP);
           });
     }
-  }
-
-  private boolean[] excluded() {
-    boolean[] excluded = new boolean[context.ranks];
-    for (int r = 0; r < excluded.length; r++) {
-      excluded[r] = context.completion.isExcluded(r);
-    }
-    return excluded;
   }
 
   private static void requireLossSupported(InternodeConnection internode, boolean[] gone) {

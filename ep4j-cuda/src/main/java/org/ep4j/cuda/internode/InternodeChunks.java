@@ -2,8 +2,8 @@ package org.ep4j.cuda.internode;
 
 /**
  * Tokens per slot between nodes, in both directions; the numbers are those of {@code
- * internode_flat_record.cuh} and {@code internode_return_layout.cuh}. All ranks compute the same
- * values, independent of their settings.
+ * internode_flat_record.cuh}, {@code internode_return_layout.cuh} and {@code
+ * return_expert_rows.cuh}. All ranks compute the same values, independent of their settings.
  */
 public final class InternodeChunks {
   /**
@@ -43,6 +43,16 @@ public final class InternodeChunks {
   /** Bytes of a returning row with its weights. */
   public static long returnRecordBytes(long rowBytes, int topK, boolean weighted) {
     return alignToLine(rowBytes + (weighted ? (long) topK * Float.BYTES : 0));
+  }
+
+  /** Bytes of a returning row in the order of experts, with its weight. */
+  public static long expertReturnRecordBytes(long rowBytes) {
+    return alignToLine(rowBytes + Float.BYTES);
+  }
+
+  /** Bytes of such a row, so that a slot has room for a row of each choice of a token. */
+  public static long expertReturnRowBytes(int topK, long slotBytes) {
+    return (slotBytes / topK / LINE * LINE - Float.BYTES) / UNIT * UNIT;
   }
 
   /**

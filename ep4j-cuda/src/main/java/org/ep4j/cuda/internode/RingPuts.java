@@ -11,6 +11,7 @@ import org.ep4j.cuda.struct.CommandRings;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
+import org.ep4j.wire.LaneLosses;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireMemory;
@@ -54,7 +55,14 @@ public final class RingPuts implements AutoCloseable {
       Region source = wire.register(WireMemory.host(memory));
       outgoing = register(device, memory);
       lanesPerRing = settings.lanesPerThread(wire);
-      proxy = Proxy.open(device, wire, source, incomingRegion, settings.proxy(bus, alone, lanes));
+      proxy =
+          Proxy.open(
+              device,
+              wire,
+              source,
+              incomingRegion,
+              LaneLosses.of(wire),
+              settings.proxy(bus, alone, lanes));
       complete = true;
     } finally {
       if (!complete) {

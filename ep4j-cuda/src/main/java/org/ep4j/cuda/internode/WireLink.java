@@ -19,6 +19,7 @@ import org.ep4j.memory.PageArena;
 import org.ep4j.memory.Participants;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneLosses;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireMemory;
@@ -73,6 +74,7 @@ final class WireLink implements InternodeLink {
   private final Region source;
 
   private final InternodeQuiesce quiesce;
+  private final LaneLosses losses;
 
   /** Volatile: any thread reads its state. */
   private volatile Proxy proxy;
@@ -105,6 +107,7 @@ final class WireLink implements InternodeLink {
       }
       Wire opened = owned.own(settings.open(participants.group(), sizes.counters(), bus()));
       wire = numbered(opened, participants);
+      losses = LaneLosses.of(wire);
       quiesce = new InternodeQuiesce(wire, sizes.quiesceCounter());
       boolean onDevice = wire.carriesDeviceMemory();
       long bytes = sizes.incomingBytes() + (onDevice ? sizes.outgoingBytes() : 0);
@@ -207,7 +210,7 @@ final class WireLink implements InternodeLink {
   private Proxy startProxy() {
     boolean alone = world.ranksOnDevice() == 1;
     ProxyConfig config = settings.proxy(bus(), alone, 0).withQueue(pendingCommands);
-    return Proxy.open(device, wire, source, incoming.region(), config);
+    return Proxy.open(device, wire, source, incoming.region(), losses, config);
   }
 
   private long register(MemorySegment memory) {

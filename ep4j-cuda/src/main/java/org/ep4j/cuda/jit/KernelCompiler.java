@@ -61,13 +61,10 @@ public final class KernelCompiler {
 
   private record Asked(String entry, Map<String, String> defines, String architecture) {}
 
-  private static final class Standard {
-    private static final KernelCompiler COMPILER =
-        new KernelCompiler(
-            bestBackend(),
-            CubinCache.standard(System.getenv()),
-            shipped(RenamedVariables.value(System.getenv(), SHIPPED_VARIABLE)));
-  }
+  private static final Object MAKING = new Object();
+
+  /** No constant of a class: a bad variable would end its initialization in an error of the JVM. */
+  private static volatile @Nullable KernelCompiler standard;
 
   private final CompilerBackend backend;
   private final CubinCache cache;
@@ -113,14 +110,34 @@ public final class KernelCompiler {
     return inProcess.find().found() || !program.find().found() ? inProcess : program;
   }
 
-  /** The best compiler of this machine with the cache of the environment; one per process. */
+  /**
+   * The best compiler of this machine with the cache of the environment; one per process.
+   *
+   * @throws org.ep4j.error.InvalidArgumentException if a variable of the cache has a bad value
+   */
   public static KernelCompiler standard() {
-    return Standard.COMPILER;
+    KernelCompiler made = standard;
+    if (made != null) {
+      return made;
+    }
+    synchronized (MAKING) {
+      made = standard;
+      if (made == null) {
+        made =
+            new KernelCompiler(
+                bestBackend(),
+                CubinCache.standard(System.getenv()),
+                shipped(RenamedVariables.value(System.getenv(), SHIPPED_VARIABLE)));
+        standard = made;
+      }
+      return made;
+    }
   }
 
   /** Another compiler with the same caches. */
   static KernelCompiler beside(CompilerBackend backend) {
-    return new KernelCompiler(backend, Standard.COMPILER.cache, Standard.COMPILER.shipped);
+    KernelCompiler standard = standard();
+    return new KernelCompiler(backend, standard.cache, standard.shipped);
   }
 
   /** The cache on disk. */

@@ -24,6 +24,10 @@ import org.ep4j.error.InvalidArgumentException;
 public record KernelSpec(
     KernelSources sources, SortedMap<String, String> defines, String architecture) {
   private static final Pattern ARCHITECTURE = Pattern.compile("sm_[0-9]{2,3}[af]?");
+
+  /** The form of {@link #architecture}, for messages. */
+  public static final String ARCHITECTURES = "like sm_90a or sm_80";
+
   private static final Pattern MACRO = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
   private static final String STANDARD = "--std=c++17";
 
@@ -36,12 +40,12 @@ public record KernelSpec(
   /** Copies the defines. */
   public KernelSpec {
     defines = Collections.unmodifiableSortedMap(new TreeMap<>(defines));
-    if (!ARCHITECTURE.matcher(architecture).matches()) {
+    if (!isArchitecture(architecture)) {
       throw new InvalidArgumentException(
           ErrorCode.KERNEL_SPEC,
           "architecture",
           "'" + architecture + "'",
-          "like sm_90a or sm_80",
+          ARCHITECTURES,
           "use CudaDevice.architecture() of the device");
     }
     for (String name : defines.keySet()) {
@@ -54,6 +58,11 @@ public record KernelSpec(
             "use letters, digits and _");
       }
     }
+  }
+
+  /** Whether a text has the form of an architecture. */
+  public static boolean isArchitecture(String text) {
+    return ARCHITECTURE.matcher(text).matches();
   }
 
   /**

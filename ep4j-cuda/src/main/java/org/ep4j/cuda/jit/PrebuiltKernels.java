@@ -53,6 +53,11 @@ public final class PrebuiltKernels {
                       "internode/internode_weighted_combine.cu",
                       Map.of(),
                       true),
+                  new PrebuiltKernel(
+                      "internode combine by experts",
+                      "internode/internode_by_experts.cu",
+                      Map.of(),
+                      true),
                   new PrebuiltKernel("layout", "dispatch/layout.cu", Map.of(), false),
                   new PrebuiltKernel(
                       "routing counts", "dispatch/routing_counts.cu", Map.of(), false),

@@ -132,6 +132,9 @@ public final class CombineParameters extends Struct {
   /** [tokens, top_k] what multiplies them; null: 1. */
   public final Pointer keptWeights = pointer("const float*", "kept_weights");
 
+  /** Internode: [partners, internode_tokens, top_k]: see DispatchParameters. */
+  public final Pointer internodeEntries = pointer("const u64*", "internode_entries");
+
   public CombineParameters() {
     super("CombineParameters");
   }

@@ -197,6 +197,12 @@ public final class DispatchParameters extends Struct {
    */
   public final Pointer internodeRoutes = pointer("u64*", "internode_routes");
 
+  /**
+   * EXPERT_MAJOR, the handle: [partners, internode_tokens, top_k] entries of these tokens; null: no
+   * combine of the buffer pulls rows.
+   */
+  public final Pointer internodeEntries = pointer("u64*", "internode_entries");
+
   /** Maximum tokens of a rank. */
   public final U64 internodeTokens = u64("internode_tokens");
 

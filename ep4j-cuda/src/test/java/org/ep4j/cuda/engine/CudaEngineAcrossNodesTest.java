@@ -6,7 +6,7 @@ import org.ep4j.conformance.EngineKit;
 import org.ep4j.conformance.world.ThreadWorld;
 import org.ep4j.conformance.world.World;
 
-/** Low latency between nodes of all sizes, connected through host memory. */
+/** Nodes of all sizes, connected through host memory. */
 class CudaEngineAcrossNodesTest extends EngineKit {
   @Override
   protected String engine() {
@@ -26,11 +26,6 @@ class CudaEngineAcrossNodesTest extends EngineKit {
   @Override
   protected String wire() {
     return "staged";
-  }
-
-  @Override
-  protected boolean highThroughput() {
-    return false;
   }
 
   @Override

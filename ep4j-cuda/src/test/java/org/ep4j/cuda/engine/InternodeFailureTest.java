@@ -19,7 +19,7 @@ import org.ep4j.group.ThreadRanks;
 import org.ep4j.tensor.RowFormat;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** Failures between nodes are reported in time, and the device serves the next buffer. */
 class InternodeFailureTest {
@@ -34,7 +34,7 @@ class InternodeFailureTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"staged", "tcp"})
+  @MethodSource("org.ep4j.conformance.world.NodeWires#all")
   void aSilentRankOfAnotherNodeIsNamedInTime(String wire) {
     Gpu.require(1);
     CyclicBarrier step = new CyclicBarrier(2);

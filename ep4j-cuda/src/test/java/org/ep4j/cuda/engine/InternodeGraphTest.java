@@ -27,7 +27,7 @@ import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** A decode step between nodes, captured once, still works after a reset. */
 class InternodeGraphTest {
@@ -35,7 +35,7 @@ class InternodeGraphTest {
   private static final int REPLAYS = 8;
 
   @ParameterizedTest
-  @ValueSource(strings = {"staged", "tcp"})
+  @MethodSource("org.ep4j.conformance.world.NodeWires#all")
   void graphsCapturedBeforeAResetMatchCalls(String wire) {
     Gpu.require(1);
     CyclicBarrier step = new CyclicBarrier(2);

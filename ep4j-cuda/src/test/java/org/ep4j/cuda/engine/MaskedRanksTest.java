@@ -29,7 +29,7 @@ import org.ep4j.verify.RoutingKind;
 import org.ep4j.verify.WorldRouting;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * Ranks that miss the deadline are masked and admitted again; the sums are those of the other
@@ -58,7 +58,7 @@ class MaskedRanksTest {
 
   /** With a wire, nodes of two ranks and of one. */
   @ParameterizedTest
-  @ValueSource(strings = {"none", "staged", "tcp"})
+  @MethodSource("org.ep4j.conformance.world.NodeWires#orNone")
   void aSilentRankIsMaskedByTheKernelAndAdmittedAgain(String wire) {
     Gpu.require(1);
     ThreadRanks.run(

@@ -37,7 +37,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** A rank that comes late to every operation is named by what the kernels of all ranks count. */
 @Timeout(120)
@@ -78,7 +78,7 @@ class ObservedWaitsTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"none", "staged", "tcp"})
+  @MethodSource("org.ep4j.conformance.world.NodeWires#orNone")
   void aSlowRankOfLowLatencyIsNamed(String wire) {
     BufferConfig.Builder config = Batch.config().lowLatency(TOKENS).timeout(TIMEOUT);
     if (!wire.equals("none")) {
@@ -119,7 +119,8 @@ class ObservedWaitsTest {
       }
       buffer.barrier();
       RankObservation mine = buffer.observe();
-      assertThat(mine.windows()).hasSize(2 * PAIRS / ObservationLog.WINDOW);
+      // The next operation would report the last window.
+      assertThat(mine.windows()).hasSize(2 * PAIRS / ObservationLog.WINDOW - 1);
       WorldObservation seen = WorldObservation.gather(group, mine, TIMEOUT);
       group.barrier(TIMEOUT);
       return seen;

@@ -2,12 +2,14 @@ package org.ep4j.cuda.fake;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
+import static org.assertj.core.api.Assertions.tuple;
 
 import java.time.Duration;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Sizing;
 import org.ep4j.Tokens;
+import org.ep4j.conformance.world.FlightRecording;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.engine.Batch;
 import org.ep4j.error.Ep4jException;
@@ -18,6 +20,7 @@ import org.ep4j.execution.Execution;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.memory.NativeMemory;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -80,11 +83,39 @@ class FailedRankTest {
             group.barrier(LIMIT);
             if (group.rank() == 1) {
               learn(end, failure);
+              assertThat(buffer.observe().timeouts()).isEqualTo(1);
+              assertThat(buffer.observe().timeoutPeer()).isZero();
             }
             group.barrier(LIMIT);
             recover(group, buffer);
           }
         });
+  }
+
+  @Test
+  void theFailureAndItsEndAreInTheFlightRecorder() {
+    try (FlightRecording recording = new FlightRecording()) {
+      kernelsOfTheOthersAreToldAndErrorsNameTheReason(Failure.INTERRUPT);
+      recording.stop();
+      String reason = Failure.INTERRUPT.reason;
+      assertThat(recording.events("Abort"))
+          .extracting(
+              e -> e.getInt("rank"),
+              e -> e.getBoolean("received"),
+              e -> e.getInt("from"),
+              e -> e.getInt("failedRank"),
+              e -> e.getString("state").contains(reason))
+          .containsExactlyInAnyOrder(tuple(0, false, 0, 0, true), tuple(1, true, 0, 0, true));
+      assertThat(recording.events("Timeout"))
+          .extracting(e -> e.getInt("rank"), e -> e.getInt("peer"), e -> e.getString("operation"))
+          .containsExactly(tuple(1, 0, "dispatch"));
+      assertThat(recording.events("Reset"))
+          .extracting(
+              e -> e.getInt("rank"), e -> e.getString("excluded"), e -> e.getString("failure"))
+          .containsExactlyInAnyOrder(tuple(0, "", ""), tuple(1, "", ""));
+      assertThat(recording.events("Reset"))
+          .allMatch(e -> e.getLong("number") > 0 && e.getDuration().isPositive());
+    }
   }
 
   private static Event dispatch(ExpertBuffer buffer, Batch batch) {

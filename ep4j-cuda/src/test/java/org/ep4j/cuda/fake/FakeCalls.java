@@ -19,8 +19,6 @@ final class FakeCalls {
   /** Arguments of a recorded call. */
   static final int ARGUMENTS = 8;
 
-  private static final long CALL_BYTES = (2L + ARGUMENTS) * Long.BYTES;
-
   private static final SymbolLookup SYMBOLS =
       SymbolLookup.libraryLookup(
           Path.of(System.getenv().getOrDefault(CudaDriver.LIBRARY_VARIABLE, "")), Arena.global());
@@ -30,12 +28,10 @@ final class FakeCalls {
   private static final MethodHandle RECORD = link("fake_record", null, ValueLayout.JAVA_INT);
   private static final MethodHandle FAIL =
       link("fake_fail", null, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT);
-  private static final MethodHandle CALL_COUNT = link("fake_call_count", ValueLayout.JAVA_LONG);
-  private static final MethodHandle CALL =
-      link("fake_call", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
-  private static final MethodHandle LIVE_COUNT = link("fake_live_count", ValueLayout.JAVA_LONG);
+  private static final MethodHandle CALLS =
+      link("fake_calls", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
   private static final MethodHandle LIVE =
-      link("fake_live", null, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
+      link("fake_live", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
   private static final MethodHandle MEMORY =
       link("fake_memory", null, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
   private static final MethodHandle KERNEL =
@@ -49,6 +45,10 @@ final class FakeCalls {
           ValueLayout.JAVA_LONG,
           ValueLayout.JAVA_LONG,
           ValueLayout.JAVA_LONG);
+  private static final MethodHandle CLUSTER =
+      link("fake_cluster", null, ValueLayout.JAVA_INT, ValueLayout.JAVA_INT);
+  private static final MethodHandle REGISTRATION =
+      link("fake_registration", null, ValueLayout.JAVA_INT, ValueLayout.JAVA_INT);
   private static final MethodHandle HOLD = link("fake_hold", null, ValueLayout.JAVA_INT);
 
   private FakeCalls() {}
@@ -85,36 +85,36 @@ final class FakeCalls {
     }
   }
 
-  static long callCount() {
-    try {
-      return (long) CALL_COUNT.invokeExact();
-    } catch (Throwable t) {
-      throw new AssertionError(t);
-    }
+  /** The calls so far, of {@code 2 + ARGUMENTS} words each: name, result, arguments. */
+  static long[][] calls() {
+    return rows(CALLS, 2 + ARGUMENTS);
   }
 
-  /** The words of a call: name, result, arguments. */
-  static MemorySegment call(long index) {
-    try {
-      return MemorySegment.ofAddress((long) CALL.invokeExact(index)).reinterpret(CALL_BYTES);
-    } catch (Throwable t) {
-      throw new AssertionError(t);
-    }
+  /** The objects that are created and not released, of two words each: kind, handle. */
+  static long[][] live() {
+    return rows(LIVE, 2);
   }
 
-  static long liveCount() {
-    try {
-      return (long) LIVE_COUNT.invokeExact();
-    } catch (Throwable t) {
-      throw new AssertionError(t);
-    }
-  }
-
-  static void live(long index, long out) {
-    try {
-      LIVE.invokeExact(index, out);
-    } catch (Throwable t) {
-      throw new AssertionError(t);
+  /** What a function copies, as of one moment: it returns how many rows there are. */
+  private static long[][] rows(MethodHandle copy, int words) {
+    long room = 256;
+    while (true) {
+      try (Arena arena = Arena.ofConfined()) {
+        MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG, room * words);
+        long count = (long) copy.invokeExact(out.address(), room);
+        if (count <= room) {
+          long[][] rows = new long[(int) count][];
+          for (int i = 0; i < count; i++) {
+            rows[i] =
+                out.asSlice((long) i * words * Long.BYTES, (long) words * Long.BYTES)
+                    .toArray(ValueLayout.JAVA_LONG);
+          }
+          return rows;
+        }
+        room = 2 * count;
+      } catch (Throwable t) {
+        throw new AssertionError(t);
+      }
     }
   }
 
@@ -137,6 +137,22 @@ final class FakeCalls {
   static void store(long suffix, long address, long offset, long parameter, long constant) {
     try {
       STORE.invokeExact(suffix, address, offset, parameter, constant);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void cluster(int device, int cluster) {
+    try {
+      CLUSTER.invokeExact(device, cluster);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void registration(int state, int status) {
+    try {
+      REGISTRATION.invokeExact(state, status);
     } catch (Throwable t) {
       throw new AssertionError(t);
     }

@@ -12,6 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import org.ep4j.conformance.world.HostCompiler;
@@ -28,7 +29,8 @@ public final class FakeDriver {
   /** The file that the variable of the process names. */
   private static final String LIBRARY = "libfake_driver.so";
 
-  private static final List<String> SOURCES = List.of("fake_driver.cpp", "recorder.hpp");
+  private static final List<String> SOURCES =
+      List.of("fake_driver.cpp", "recorder.hpp", "fabric.hpp");
 
   /** Results of the driver for misuse, which only a defect of the engine causes. */
   private static final List<Integer> MISUSE = List.of(1, 201, 400, 500, 900);
@@ -133,17 +135,12 @@ public final class FakeDriver {
   /** The calls so far. */
   public static List<Call> calls() {
     List<Call> calls = new ArrayList<>();
-    for (int i = 0; i < FakeCalls.callCount(); i++) {
-      MemorySegment call = FakeCalls.call(i);
-      List<Long> arguments = new ArrayList<>();
-      for (int a = 0; a < FakeCalls.ARGUMENTS; a++) {
-        arguments.add(call.getAtIndex(ValueLayout.JAVA_LONG, 2 + a));
-      }
+    for (long[] call : FakeCalls.calls()) {
       calls.add(
           new Call(
-              FakeCalls.text(call.getAtIndex(ValueLayout.JAVA_LONG, 0)),
-              (int) call.getAtIndex(ValueLayout.JAVA_LONG, 1),
-              arguments));
+              FakeCalls.text(call[0]),
+              (int) call[1],
+              Arrays.stream(call).skip(2).boxed().toList()));
     }
     return calls;
   }
@@ -160,31 +157,20 @@ public final class FakeDriver {
 
   /** The objects that are created and not released. */
   public static List<Kind> live() {
-    List<Kind> live = new ArrayList<>();
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG, 2);
-      for (int i = 0; i < FakeCalls.liveCount(); i++) {
-        FakeCalls.live(i, out.address());
-        live.add(Kind.values()[(int) out.getAtIndex(ValueLayout.JAVA_LONG, 0)]);
-      }
-    }
-    return live;
+    return Arrays.stream(FakeCalls.live()).map(FakeDriver::kind).toList();
   }
 
   /** Bytes of the memory of some kinds that is allocated and not released. */
   public static long liveBytes(Kind... kinds) {
     List<Kind> counted = List.of(kinds);
-    long bytes = 0;
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG, 2);
-      for (int i = 0; i < FakeCalls.liveCount(); i++) {
-        FakeCalls.live(i, out.address());
-        if (counted.contains(Kind.values()[(int) out.getAtIndex(ValueLayout.JAVA_LONG, 0)])) {
-          bytes += memory(out.getAtIndex(ValueLayout.JAVA_LONG, 1)).bytes();
-        }
-      }
-    }
-    return bytes;
+    return Arrays.stream(FakeCalls.live())
+        .filter(object -> counted.contains(kind(object)))
+        .mapToLong(object -> memory(object[1]).bytes())
+        .sum();
+  }
+
+  private static Kind kind(long[] object) {
+    return Kind.values()[(int) object[0]];
   }
 
   /** The memory of the driver that holds an address. */
@@ -207,6 +193,22 @@ public final class FakeDriver {
     try (Arena arena = Arena.ofConfined()) {
       FakeCalls.fail(arena.allocateFrom(function).address(), nth, code);
     }
+  }
+
+  /** Puts both devices into an NVLink domain that hosts may share. */
+  static void joinDomain() {
+    cluster(0, 1);
+    cluster(1, 1);
+  }
+
+  /** Sets the NVLink cluster of a device; 0: it has none but that of its host. */
+  static void cluster(int device, int cluster) {
+    FakeCalls.cluster(device, cluster);
+  }
+
+  /** Sets what NVML reports of the devices' registration with their NVLink fabric. */
+  static void registration(int state, int status) {
+    FakeCalls.registration(state, status);
   }
 
   /** Holds back all work of streams from now on. */

@@ -24,9 +24,13 @@ import org.ep4j.cuda.struct.TransposeParameters;
 final class FakeKernels {
   static final String DISPATCH = symbol("dispatch_kernel", new DispatchParameters());
   static final String EXPERT_DISPATCH = symbol("expert_dispatch_kernel", new DispatchParameters());
+  static final String INTERNODE_EXPERT_DISPATCH =
+      symbol("internode_expert_dispatch_kernel", new DispatchParameters());
   static final String COMBINE_BF16 = symbol("combine_kernel_bf16", new CombineParameters());
   static final String COMBINE_BF16_PUSH =
       symbol("combine_kernel_bf16_push", new CombineParameters());
+  static final String INTERNODE_BY_EXPERTS_BF16 =
+      symbol("internode_by_experts_kernel_bf16", new CombineParameters());
   static final String LOW_LATENCY_DISPATCH_BF16 =
       symbol("low_latency::dispatch_bf16", new LowLatencyParameters());
   static final String LOW_LATENCY_COMBINE_BF16 =
@@ -82,7 +86,7 @@ final class FakeKernels {
 
   /** Defines all kernels; each of them ends at once and reports its end. */
   static void define() {
-    for (String name : List.of(DISPATCH, EXPERT_DISPATCH)) {
+    for (String name : List.of(DISPATCH, EXPERT_DISPATCH, INTERNODE_EXPERT_DISPATCH)) {
       kernels(name, DISPATCHES);
       // A world of one rank receives each of its tokens once.
       store(name, DISPATCHES, "totals", NEEDED, "tokens");
@@ -91,7 +95,7 @@ final class FakeKernels {
       store(name, DISPATCHES, "totals", COUNTS_TICKET, "counts_ticket");
       store(name, DISPATCHES, "receipt.completed", 0, "receipt.ticket");
     }
-    // Dispatches between nodes load, and no test runs them.
+    // FLAT dispatches between nodes load, and no test runs them.
     kernels(DISPATCHES.name(), DISPATCHES);
     for (Struct parameters : List.of(LAYOUT, COUNTS, SCALES, IDS)) {
       kernels(parameters.name(), parameters);

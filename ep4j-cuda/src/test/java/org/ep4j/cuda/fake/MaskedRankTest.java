@@ -10,6 +10,7 @@ import java.util.concurrent.TimeUnit;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.config.LowLatencyConfig;
+import org.ep4j.conformance.world.FlightRecording;
 import org.ep4j.conformance.world.LogLines;
 import org.ep4j.conformance.world.LogLines.Line;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -65,6 +66,23 @@ class MaskedRankTest {
               assertThat(line.level()).isEqualTo(Level.WARNING);
               assertThat(line.text()).contains("rank 1 is dead (failed: expert 17 exploded");
             });
+  }
+
+  @Test
+  void aMaskIsInTheFlightRecorder() {
+    try (FlightRecording recording = new FlightRecording()) {
+      List<Line> _ = linesOnce(End.FAIL);
+      recording.stop();
+      assertThat(recording.events("Mask"))
+          .singleElement()
+          .satisfies(
+              mask -> {
+                assertThat(mask.getInt("rank")).isZero();
+                assertThat(mask.getInt("peer")).isOne();
+                assertThat(mask.getBoolean("masked")).isTrue();
+                assertThat(mask.getString("reason")).contains("expert 17 exploded");
+              });
+    }
   }
 
   private static List<Line> linesOnce(End end) {

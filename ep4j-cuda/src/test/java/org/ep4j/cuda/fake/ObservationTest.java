@@ -1,6 +1,7 @@
 package org.ep4j.cuda.fake;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.tuple;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -9,6 +10,7 @@ import java.util.Objects;
 import java.util.UUID;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
+import org.ep4j.conformance.world.FlightRecording;
 import org.ep4j.cuda.engine.Batch;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupConfig;
@@ -49,6 +51,34 @@ class ObservationTest {
             assertThat(seen.tokens(local)).isZero();
           }
         });
+  }
+
+  @Test
+  void windowsAreInTheFlightRecorder() {
+    try (FlightRecording recording = new FlightRecording()) {
+      OneRank.runBesideAnother(
+          rank -> {
+            FakeWindows kernels = kernels(rank);
+            kernels.complete(1, 700, 2, 30, BEGAN, BEGAN + WINDOW);
+            kernels.complete(1, 50, 3, 4, BEGAN, BEGAN + 3 * WINDOW);
+            recording.stop();
+          },
+          rank -> {});
+      assertThat(recording.events("Window"))
+          .extracting(
+              e -> e.getInt("rank"),
+              e -> e.getLong("number"),
+              e -> e.getDuration("elapsed").toNanos(),
+              e -> e.getLong("rows"),
+              e -> e.getInt("longestWaitFor"),
+              e -> e.getDuration("waited").toNanos())
+          .containsExactly(
+              tuple(0, 0L, WINDOW, 30L, 1, 700L), tuple(0, 1L, 2 * WINDOW, 4L, 1, 50L));
+      assertThat(recording.events("WindowWait"))
+          .extracting(
+              e -> e.getInt("rank"), e -> e.getInt("peer"), e -> e.getDuration("waited").toNanos())
+          .containsExactly(tuple(0, 1, 700L), tuple(0, 1, 50L));
+    }
   }
 
   @Test

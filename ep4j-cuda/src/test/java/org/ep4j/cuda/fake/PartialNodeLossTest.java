@@ -2,11 +2,15 @@ package org.ep4j.cuda.fake;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.tuple;
 
 import java.time.Duration;
+import java.util.List;
+import jdk.jfr.consumer.RecordedEvent;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.conformance.world.FlightRecording;
 import org.ep4j.cuda.engine.Batch;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
@@ -82,6 +86,24 @@ class PartialNodeLossTest {
   @ValueSource(ints = {0, 1, 2})
   void railsThatFitPassToTheOthers(int lost) {
     lose(lost, 3, both("tcp").build(), PartialNodeLossTest::continues);
+  }
+
+  @Test
+  void lostLanesAreInTheFlightRecorder() {
+    int lost = 2;
+    try (FlightRecording recording = new FlightRecording()) {
+      lose(lost, 3, both("tcp").build(), PartialNodeLossTest::continues);
+      recording.stop();
+      List<RecordedEvent> losses =
+          recording.events("LaneLoss").stream().filter(e -> e.getInt("rank") != lost).toList();
+      assertThat(losses)
+          .extracting(e -> e.getInt("rank"), e -> e.getInt("peer"), e -> e.getString("wire"))
+          .contains(tuple(0, lost, "tcp"), tuple(1, lost, "tcp"))
+          .allMatch(end -> end.toList().get(1).equals(lost));
+      assertThat(losses)
+          .extracting(e -> e.getInt("rank") + "/" + e.getInt("lane"))
+          .doesNotHaveDuplicates();
+    }
   }
 
   /** Rows go straight to the rank that owns an expert. */

@@ -13,6 +13,7 @@ import java.util.function.IntPredicate;
 import java.util.stream.IntStream;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
+import org.ep4j.cuda.engine.HostedBuffer;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.rendezvous.Rendezvous;
@@ -40,8 +41,29 @@ final class ReturningRanks implements AutoCloseable {
     void run(int rank) throws Exception;
   }
 
+  /** How a rank opens its buffer. */
+  private interface Opening {
+    ExpertBuffer open(Group group);
+  }
+
   /** Opens a buffer on all ranks. */
   ReturningRanks(int ranks, BufferConfig config) throws Exception {
+    this(ranks, config, group -> ExpertBuffer.open(group, config));
+  }
+
+  /**
+   * The same on several hosts.
+   *
+   * @param hosts a letter for each rank
+   */
+  ReturningRanks(String hosts, BufferConfig config) throws Exception {
+    this(
+        hosts.length(),
+        config,
+        group -> HostedBuffer.open(group, config, hosts.substring(group.rank(), group.rank() + 1)));
+  }
+
+  private ReturningRanks(int ranks, BufferConfig config, Opening opening) throws Exception {
     this.config = config;
     groups = new Group[ranks];
     buffers = new ExpertBuffer[ranks];
@@ -59,7 +81,7 @@ final class ReturningRanks implements AutoCloseable {
     onLive(
         rank -> {
           groups[rank] = Group.join(rendezvous.configOf(rank));
-          buffers[rank] = ExpertBuffer.open(groups[rank], config);
+          buffers[rank] = opening.open(groups[rank]);
         });
   }
 

@@ -49,4 +49,17 @@ class InternodeChunksTest {
           .isLessThanOrEqualTo(slot);
     }
   }
+
+  /** All choices of a token may lie in one node. */
+  @ParameterizedTest
+  @ValueSource(longs = {132 << 10, 136 << 10, 1 << 20})
+  void aSlotHasRoomForTheRowOfEachChoiceInTheOrderOfExperts(long slot) {
+    for (int topK = 1; topK <= 64; topK++) {
+      long row = InternodeChunks.expertReturnRowBytes(topK, slot);
+      long record = InternodeChunks.expertReturnRecordBytes(row);
+      assertThat(row).as("top-%s", topK).isPositive().matches(bytes -> bytes % 16 == 0, "vectors");
+      assertThat(topK * record).as("top-%s", topK).isLessThanOrEqualTo(slot);
+      assertThat(InternodeChunks.returnTokens(record, topK, slot)).isPositive();
+    }
+  }
 }

@@ -1,6 +1,7 @@
 // A fake of the CUDA driver: no GPU. Device memory is host memory, kernels do not run, and all work of a
 // stream happens at once, unless the stream is being captured or a test holds the work back. It refuses what
 // the driver refuses: calls without a context, unknown handles, copies outside of memory.
+#include "fabric.hpp"
 #include "recorder.hpp"
 
 #include <sys/mman.h>
@@ -157,6 +158,20 @@ void fake_reset() {
   fake().failing = 0;
   fake().held = false;
   fake().waiting.clear();
+  fabric() = {};
+}
+
+// The NVLink cluster of a device; 0: it has none but that of its host.
+void fake_cluster(int device, int cluster) {
+  std::lock_guard<std::recursive_mutex> guard(fake().lock);
+  fabric().clusters[device] = cluster;
+}
+
+// What NVML reports of the registration of all devices with their fabric.
+void fake_registration(int state, int status) {
+  std::lock_guard<std::recursive_mutex> guard(fake().lock);
+  fabric().state = state;
+  fabric().status = status;
 }
 
 void fake_forget_calls() {
@@ -164,7 +179,10 @@ void fake_forget_calls() {
   fake().calls.clear();
 }
 
-void fake_record(int on) { fake().recording = on != 0; }
+void fake_record(int on) {
+  std::lock_guard<std::recursive_mutex> guard(fake().lock);
+  fake().recording = on != 0;
+}
 
 void fake_fail(const char* function, Word nth, int code) {
   std::lock_guard<std::recursive_mutex> guard(fake().lock);
@@ -173,28 +191,42 @@ void fake_fail(const char* function, Word nth, int code) {
   fake().failure = code;
 }
 
-Word fake_call_count() { return (Word)fake().calls.size(); }
+// Copies the calls so far in their order, `room` of them at most, and returns how many there are: other
+// threads may call the driver meanwhile.
+Word fake_calls(Call* out, Word room) {
+  std::lock_guard<std::recursive_mutex> guard(fake().lock);
+  const std::vector<Call>& calls = fake().calls;
+  std::copy_n(calls.begin(), std::min(room, (Word)calls.size()), out);
+  return (Word)calls.size();
+}
 
-const Call* fake_call(Word index) { return &fake().calls[index]; }
-
-Word fake_live_count() { return (Word)fake().live.size(); }
-
-// Writes the kind and the handle of an object.
-void fake_live(Word index, Word* out) {
-  auto at = std::next(fake().live.begin(), index);
-  out[0] = (Word)at->second.kind;
-  out[1] = at->first;
+// Copies kind and handle of all objects, of `room` of them at most, and returns how many there are.
+Word fake_live(Word* out, Word room) {
+  std::lock_guard<std::recursive_mutex> guard(fake().lock);
+  Word copied = 0;
+  for (const auto& [handle, object] : fake().live) {
+    if (copied < room) {
+      out[2 * copied] = (Word)object.kind;
+      out[2 * copied + 1] = handle;
+      copied++;
+    }
+  }
+  return (Word)fake().live.size();
 }
 
 // Writes start and size of the memory that holds an address; zeros if none does.
 void fake_memory(Word address, Word* out) {
+  std::lock_guard<std::recursive_mutex> guard(fake().lock);
   auto found = memory_of(address);
   bool known = found != fake().live.end();
   out[0] = known ? found->first : 0;
   out[1] = known ? found->second.bytes : 0;
 }
 
-void fake_kernel(const char* suffix, Word parameter_bytes) { fake().rules.push_back({suffix, parameter_bytes, {}}); }
+void fake_kernel(const char* suffix, Word parameter_bytes) {
+  std::lock_guard<std::recursive_mutex> guard(fake().lock);
+  fake().rules.push_back({suffix, parameter_bytes, {}});
+}
 
 void fake_store(const char* suffix, Word address, Word offset, Word parameter, Word constant) {
   std::lock_guard<std::recursive_mutex> guard(fake().lock);
@@ -262,7 +294,7 @@ int cuDeviceTotalMem_v2(Word* out, int) {
 int cuDeviceGetAttribute(int* out, int attribute, int) {
   static const std::map<int, int> values = {
       {13, 1980000}, {16, 132}, {38, 50 << 20}, {39, 2048},   {75, 9},  {76, 0}, {81, 228 << 10}, {95, 1},
-      {97, 227 << 10}, {103, 1}, {118, 100},     {120, 1},    {124, 0}, {128, 0}, {134, 0},
+      {97, 227 << 10}, {103, 1}, {118, 100},     {120, 1},    {124, 0}, {128, 1}, {134, 0},
   };
   auto found = values.find(attribute);
   if (found == values.end()) {
@@ -492,7 +524,7 @@ int cuPointerGetAttributes(unsigned count, const int* attributes, void** targets
   }
   for (unsigned i = 0; i < count; i++) {
     switch (attributes[i]) {
-      case 2: *(int*)targets[i] = found->second.kind == Kind::DEVICE_MEMORY ? 2 : 1; break;
+      case 2: *(int*)targets[i] = found->second.kind == Kind::HOST_MEMORY ? 1 : 2; break;
       case 11: *(Word*)targets[i] = found->first; break;
       case 12: *(Word*)targets[i] = found->second.bytes; break;
       default: break;
@@ -784,15 +816,21 @@ int cuMemAddressFree(Word address, Word bytes) {
   }, address, bytes);
 }
 
-int cuMemCreate(Word* out, Word bytes, Word, Word) {
+int cuMemCreate(Word* out, Word bytes, Word properties, Word) {
   return call(__func__, [&](Call& record) {
     *out = record.arguments[1] = created(Kind::HANDLE);
+    if (requested_types((const void*)properties) == FABRIC_TYPE) {
+      fabric().shared[*out] = std::make_shared<SharedPages>(bytes);
+    }
     return SUCCESS;
   }, bytes);
 }
 
 int cuMemRelease(Word handle) {
-  return call(__func__, [&](Call&) { return released(Kind::HANDLE, handle); }, handle);
+  return call(__func__, [&](Call&) {
+    fabric().shared.erase(handle);
+    return released(Kind::HANDLE, handle);
+  }, handle);
 }
 
 // A mapping is known by the address behind its start: the start is that of the reserved addresses.
@@ -801,29 +839,54 @@ int cuMemMap(Word address, Word bytes, Word, Word handle, Word) {
     if (!alive(Kind::ADDRESSES, address) || !alive(Kind::HANDLE, handle)) {
       return INVALID_VALUE;
     }
+    auto pages = fabric().shared.find(handle);
+    if (pages != fabric().shared.end() && !pages->second->map(address, bytes)) {
+      return INVALID_VALUE;
+    }
     fake().live[address + 1] = {Kind::MAPPING, 0};
     return SUCCESS;
   }, address, bytes, handle);
 }
 
 int cuMemUnmap(Word address, Word bytes) {
-  return call(__func__, [&](Call&) { return released(Kind::MAPPING, address + 1); }, address, bytes);
+  return call(__func__, [&](Call&) {
+    int result = released(Kind::MAPPING, address + 1);
+    if (result == SUCCESS) {
+      mmap((void*)address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    }
+    return result;
+  }, address, bytes);
 }
 
 int cuMemSetAccess(Word address, Word bytes, Word, Word) {
   return call(__func__, [&](Call&) { return alive(Kind::MAPPING, address + 1) ? SUCCESS : INVALID_VALUE; }, address, bytes);
 }
 
-int cuMemExportToShareableHandle(Word* out, Word handle, int, Word) {
+// A fabric handle names the handle of the exporter, which must live when it is imported: other hosts are threads.
+int cuMemExportToShareableHandle(Word* out, Word handle, int type, Word) {
   return call(__func__, [&](Call&) {
-    std::memcpy(out, &handle, 4);
-    return alive(Kind::HANDLE, handle) ? SUCCESS : INVALID_HANDLE;
+    bool of_fabric = fabric().shared.count(handle) != 0;
+    if (!alive(Kind::HANDLE, handle) || of_fabric != (type == FABRIC_TYPE)) {
+      return INVALID_HANDLE;
+    }
+    std::memset(out, 0, of_fabric ? FABRIC_HANDLE_BYTES : 4);
+    std::memcpy(out, &handle, of_fabric ? sizeof handle : 4);
+    return SUCCESS;
   }, handle);
 }
 
-int cuMemImportFromShareableHandle(Word* out, Word, int) {
+int cuMemImportFromShareableHandle(Word* out, Word shared, int type) {
   return call(__func__, [&](Call&) {
+    if (type != FABRIC_TYPE) {
+      *out = created(Kind::HANDLE);
+      return SUCCESS;
+    }
+    auto exported = fabric().shared.find(*(const Word*)shared);
+    if (exported == fabric().shared.end()) {
+      return INVALID_HANDLE;
+    }
     *out = created(Kind::HANDLE);
+    fabric().shared[*out] = exported->second;
     return SUCCESS;
   });
 }
@@ -835,6 +898,28 @@ int cuMemGetAllocationGranularity(Word* out, Word, int) {
 
 int cuMemGetHandleForAddressRange(Word, Word address, Word, int, Word) {
   return call(__func__, [](Call&) { return INVALID_VALUE; }, address);
+}
+
+// The management library, which the fake is as well.
+
+int nvmlInit_v2() { return SUCCESS; }
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, Word* out) {
+  *out = std::strcmp(bus, "0000:01:00.0") == 0 ? 0 : 1;
+  return SUCCESS;
+}
+
+int nvmlDeviceGetGpuFabricInfoV(Word device, FabricInfo* info) {
+  std::lock_guard<std::recursive_mutex> guard(fake().lock);
+  if (info->version != (sizeof *info | 2 << 24)) {
+    return NVML_VERSION_MISMATCH;
+  }
+  std::memset(info->cluster, 0, sizeof info->cluster);
+  info->cluster[15] = (unsigned char)fabric().clusters[device];
+  info->status = fabric().status;
+  info->clique = 3;
+  info->state = (unsigned char)fabric().state;
+  return SUCCESS;
 }
 
 }  // extern "C"

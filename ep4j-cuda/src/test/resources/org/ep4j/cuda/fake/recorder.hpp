@@ -1,6 +1,7 @@
 // What the fake driver remembers: its calls in order, the failures that a test asked for, and what is alive.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -30,7 +30,11 @@ public final class VerbsWireProvider implements WireProvider {
 
   @Override
   public String unavailableHere() {
-    return problem(LaunchEnvironment.localRank(System.getenv()).orElse(0));
+    try {
+      return problem(LaunchEnvironment.localRank(System.getenv()).orElse(0));
+    } catch (InvalidArgumentException e) {
+      return String.valueOf(e.getMessage());
+    }
   }
 
   @Override

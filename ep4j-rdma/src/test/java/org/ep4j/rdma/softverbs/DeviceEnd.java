@@ -19,6 +19,9 @@ final class DeviceEnd implements AutoCloseable {
   static final int READ_AND_WRITE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   static final int DEPTH = 64;
 
+  /** A timeout of 16 ms. */
+  private static final int SHORT = 12;
+
   private static final int NO_IMMEDIATE = -1;
   private static final int FIRST_PACKET = 77;
   private static final int MAX_DONE = 16;
@@ -84,11 +87,20 @@ final class DeviceEnd implements AutoCloseable {
 
   /** Connects to a queue pair of a port; two retries of 16 ms, and of 1 ms without a receive. */
   void connect(String port, int number) {
+    connect(port, number, SHORT, 2);
+  }
+
+  /**
+   * Connects to a queue pair of a port; two retries of 1 ms without a receive.
+   *
+   * @param timeout time after which a packet is sent again: 4 us shifted left by it
+   */
+  void connect(String port, int number, int timeout, int retries) {
     receiveFrom(port, number);
     MemorySegment attributes = attributes(IBV_QPS_RTS);
     put(attributes, VerbsLayouts.QUEUE_PAIR, "sq_psn", FIRST_PACKET);
-    octet(attributes, "timeout", 12);
-    octet(attributes, "retry_cnt", 2);
+    octet(attributes, "timeout", timeout);
+    octet(attributes, "retry_cnt", retries);
     octet(attributes, "rnr_retry", 2);
     modify(
         attributes,

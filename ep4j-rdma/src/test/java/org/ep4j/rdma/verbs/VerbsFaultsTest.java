@@ -13,12 +13,11 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
-import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordedEvent;
-import jdk.jfr.consumer.RecordingFile;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
+import org.ep4j.conformance.world.FlightRecording;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.rdma.verbs.ports.RdmaPort;
@@ -35,13 +34,10 @@ import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.WireWait;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIf;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Failures of cables, queue pairs and keys: the affected lanes fail, and no put is torn. */
 @EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#hasCables", disabledReason = Fabric.REASON)
 class VerbsFaultsTest {
-  @TempDir Path scratch;
-
   private static final long BYTES = 10_000;
   private static final int TOKENS = 64;
 
@@ -109,21 +105,15 @@ class VerbsFaultsTest {
   void lanesOfADisconnectedCableContinueOverTheOtherPort() throws Exception {
     int lanes = 4;
     try (PairOfWires wires = new PairOfWires(2, 1, WireConfig.builder().lanes(lanes));
-        Recording recording = new Recording()) {
-      recording.start();
+        FlightRecording recording = new FlightRecording()) {
       continueOverAnother(
           wires,
           () -> {
             PairOfWires.link("down", "b1");
             return null;
           });
-      Path file = scratch.resolve("losses.jfr");
       recording.stop();
-      recording.dump(file);
-      List<RecordedEvent> losses =
-          RecordingFile.readAllEvents(file).stream()
-              .filter(event -> event.getEventType().getName().equals("org.ep4j.PathLoss"))
-              .toList();
+      List<RecordedEvent> losses = recording.events("PathLoss");
       assertThat(losses)
           .extracting(event -> event.getInt("rank") + " to " + event.getInt("peer"))
           .containsExactlyInAnyOrder("0 to 1", "1 to 0");

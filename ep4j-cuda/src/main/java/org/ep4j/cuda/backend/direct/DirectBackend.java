@@ -38,6 +38,11 @@ final class DirectBackend implements Backend {
   }
 
   @Override
+  public SymmetricRegion allocateAcrossHosts(long bytes) {
+    return new FabricRegion(world.device(), bytes);
+  }
+
+  @Override
   public String refusesReadmission() {
     return "";
   }

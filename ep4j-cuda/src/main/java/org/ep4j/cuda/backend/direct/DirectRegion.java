@@ -7,7 +7,6 @@ import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.IpcMemory;
-import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
@@ -45,24 +44,7 @@ final class DirectRegion implements SymmetricRegion {
   @Override
   public @Nullable PeerRegion[] reach(
       Participants participants, boolean[] wanted, Duration timeout) {
-    byte[][] all = participants.group().allGather(message, timeout);
-    @Nullable PeerRegion[] reached = new PeerRegion[participants.ranks()];
-    ResourceStack held = new ResourceStack();
-    boolean complete = false;
-    try {
-      for (int i = 0; i < all.length; i++) {
-        int r = participants.number(i);
-        if (wanted[r]) {
-          reached[r] = held.own(reach(ByteBuffer.wrap(all[i]), r));
-        }
-      }
-      complete = true;
-      return reached;
-    } finally {
-      if (!complete) {
-        held.close();
-      }
-    }
+    return RegionExchange.run(participants, message, wanted, timeout, this::reach);
   }
 
   private byte[] message() {
@@ -78,12 +60,13 @@ final class DirectRegion implements SymmetricRegion {
     long address = message.getLong();
     if (inProcess) {
       reach(ordinal, rank);
-      return new Held(address, SharedRegion.of(address, rank));
+      return new MappedRegion(address, SharedRegion.of(address, rank)::close);
     }
     byte[] handle = new byte[IpcMemory.HANDLE_BYTES];
     message.get(handle);
     try {
-      return new Mapped(IpcMemory.open(device, handle));
+      IpcMemory memory = IpcMemory.open(device, handle);
+      return new MappedRegion(memory.address(), memory::close);
     } catch (CudaException e) {
       throw new Ep4jException(
           ErrorCode.PEER_ACCESS_MISSING,
@@ -109,27 +92,6 @@ final class DirectRegion implements SymmetricRegion {
     }
     try (CudaDevice peer = CudaDevice.open(ordinal)) {
       device.enablePeerAccess(peer);
-    }
-  }
-
-  /** Region of a rank in this process. */
-  private record Held(long address, SharedRegion.Hold hold) implements PeerRegion {
-    @Override
-    public void close() {
-      hold.close();
-    }
-  }
-
-  /** Region of another process. */
-  private record Mapped(IpcMemory memory) implements PeerRegion {
-    @Override
-    public long address() {
-      return memory.address();
-    }
-
-    @Override
-    public void close() {
-      memory.close();
     }
   }
 

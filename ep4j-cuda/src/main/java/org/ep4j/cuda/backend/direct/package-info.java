@@ -1,6 +1,6 @@
 /**
  * The backend that needs no library except the driver: addresses within a process, IPC between
- * processes.
+ * processes, fabric handles between hosts of an NVLink domain.
  */
 @NullMarked
 package org.ep4j.cuda.backend.direct;

@@ -93,6 +93,8 @@ public final class CudaContext {
   /** Memory on the device that results show. */
   public final TensorMemory deviceMemory;
 
+  private long resumedAfter;
+
   /** Number of resets; handles of an earlier generation are stale. */
   public int generation;
 
@@ -218,6 +220,7 @@ public final class CudaContext {
   /** Tells the other ranks that this rank enters no further operation. None of its kernels runs. */
   public void publishClosed() {
     calls.publishClosed();
+    notices.publishClosed(nodes);
     if (internode != null) {
       internode.publishClosed();
     }
@@ -253,6 +256,12 @@ public final class CudaContext {
     stream.synchronize();
     observations.restart(region);
     region.copyFrom(Control.WORDS.epoch.offset(), MemorySegment.ofArray(new long[] {epoch}));
+    resumedAfter = epoch;
+  }
+
+  /** The epoch before the first operation since the buffer was opened or last reset. */
+  public long resumedAfter() {
+    return resumedAfter;
   }
 
   /** Address of an offset in this rank's region. */

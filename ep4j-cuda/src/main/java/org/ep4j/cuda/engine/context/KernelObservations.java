@@ -14,6 +14,7 @@ import org.ep4j.cuda.struct.ObservedWindows;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.observe.ObservationLog;
 import org.ep4j.observe.RankObservation;
+import org.ep4j.observe.TimeoutLog;
 import org.ep4j.routing.ExpertPlacement;
 
 /**
@@ -37,7 +38,7 @@ public final class KernelObservations implements AutoCloseable {
   private static final int ROWS = 1;
   private static final int OBSERVED = 2;
 
-  private final int rank;
+  private final TimeoutLog timeouts;
   private final int ranks;
   private final int[] experts;
   private final PinnedMemory memory;
@@ -54,8 +55,9 @@ public final class KernelObservations implements AutoCloseable {
    */
   private record Start(long rows, long[] tokens, boolean settled) {}
 
-  public KernelObservations(CudaDevice device, int rank, ExpertPlacement placement) {
-    this.rank = rank;
+  public KernelObservations(CudaDevice device, ExpertPlacement placement, TimeoutLog timeouts) {
+    this.timeouts = timeouts;
+    int rank = timeouts.rank();
     ranks = placement.ranks();
     experts = new int[placement.localExperts(rank)];
     for (int local = 0; local < experts.length; local++) {
@@ -142,7 +144,7 @@ public final class KernelObservations implements AutoCloseable {
             ? Arrays.copyOfRange(
                 records.getLast(), OBSERVED + ranks, OBSERVED + ranks + experts.length)
             : since.tokens;
-    return RankObservation.of(rank, ranks, windows, experts, tokens);
+    return RankObservation.of(ranks, windows, experts, tokens, timeouts);
   }
 
   private static long complete(MemorySegment from) {
@@ -167,7 +169,7 @@ public final class KernelObservations implements AutoCloseable {
     long[] waited = new long[ranks];
     for (int r = 0; r < ranks; r++) {
       // Threads may wait for blocks of their own rank; that is no wait for another one.
-      waited[r] = r == rank ? 0 : at[OBSERVED + r] - before[OBSERVED + r];
+      waited[r] = r == timeouts.rank() ? 0 : at[OBSERVED + r] - before[OBSERVED + r];
     }
     return new RankObservation.Window(
         number, at[ENDED] - before[ENDED], at[ROWS] - before[ROWS], waited);

@@ -9,8 +9,10 @@ import java.time.Duration;
 import java.util.Arrays;
 import org.ep4j.engine.world.AbortReport;
 import org.ep4j.engine.world.Members;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.Group;
+import org.ep4j.observe.AbortEvent;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -28,15 +30,23 @@ import org.jspecify.annotations.Nullable;
  * the first notice that it gets: to notify n ranks takes n log n messages, also if all of them miss
  * the same deadline. It reaches all others while fewer than log n ranks are lost.
  *
+ * <p>Ranks of a node on other hosts also get a notice when this rank has closed its buffer: they do
+ * not share the {@link CallLog}. It ends no wait by itself, because a rank may still be in the last
+ * operation.
+ *
  * <p>Layout: number of the start (8 bytes), rank that tells it (4), rank that caused the abort (4),
- * whether that one is dead (1), whether kernels of the first one have ended (1), and the state of
- * the second one in UTF-8, shortened to what a notice holds.
+ * whether that one is dead (1), whether kernels of the first one have ended (1), whether the first
+ * one has closed its buffer (1), and the state of the second one in UTF-8, shortened to what a
+ * notice holds.
  */
 public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
-  private static final int HEAD = Long.BYTES + 2 * Integer.BYTES + 2;
+  private static final int HEAD = Long.BYTES + 2 * Integer.BYTES + 3;
 
   /** Number of the start before any reset. */
   private static final long OPENING = 0;
+
+  /** Number of no start. */
+  private static final long NEVER = -1;
 
   private final Group group;
   private final Members members;
@@ -45,6 +55,9 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
 
   /** By reporter, the notice for its latest start; null if none. Guarded by this. */
   private final @Nullable Notice[] received;
+
+  /** By rank, the start in which it has closed its buffer as far as notified. Guarded by this. */
+  private final long[] closed;
 
   /** Topic of this buffer in the group, above 0; 0 if not yet known. Guarded by this. */
   private long topic;
@@ -65,12 +78,15 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
    * @param reporter rank that takes part in no operation
    * @param report the reason
    * @param idle whether no kernel of that rank runs
+   * @param closed whether that rank has closed its buffer; the reason is empty then
    */
-  private record Notice(long start, int reporter, AbortReport report, boolean idle) {
+  private record Notice(
+      long start, int reporter, AbortReport report, boolean idle, boolean closed) {
     byte[] encoded() {
       ByteBuffer bytes = ByteBuffer.allocate(Group.MAX_NOTICE);
       bytes.putLong(start).putInt(reporter).putInt(report.peer());
       bytes.put((byte) (report.dead() ? 1 : 0)).put((byte) (idle ? 1 : 0));
+      bytes.put((byte) (closed ? 1 : 0));
       // Ends at the last whole character that fits.
       CoderResult _ =
           StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(report.state()), bytes, true);
@@ -87,8 +103,9 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
       int peer = bytes.getInt();
       boolean dead = bytes.get() != 0;
       boolean idle = bytes.get() != 0;
+      boolean closed = bytes.get() != 0;
       String state = StandardCharsets.UTF_8.decode(bytes).toString();
-      return new Notice(start, reporter, new AbortReport(peer, dead, state), idle);
+      return new Notice(start, reporter, new AbortReport(peer, dead, state), idle, closed);
     }
   }
 
@@ -103,6 +120,8 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
     this.words = words;
     this.masking = masking;
     received = new @Nullable Notice[members.size()];
+    closed = new long[members.size()];
+    Arrays.fill(closed, NEVER);
   }
 
   /** Agrees on the topic of a new buffer; collective. */
@@ -155,9 +174,33 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
       sent = true;
       to = topic;
       String reason = String.valueOf(cause.getMessage());
-      notice = new Notice(start, rank, AbortReport.of(rank, reason, cause), idle).encoded();
+      AbortReport report = AbortReport.of(rank, reason, cause);
+      AbortEvent.sent(rank, report.peer(), report.dead(), report.state());
+      notice = new Notice(start, rank, report, idle, false).encoded();
     }
     pass(to, notice);
+  }
+
+  /**
+   * Notifies the ranks of this node on other hosts that this rank enters no further operation. None
+   * of its kernels runs.
+   */
+  public void publishClosed(Nodes nodes) {
+    int rank = members.rank();
+    byte[] notice;
+    long to;
+    synchronized (this) {
+      if (topic == 0 || !members.isAlive(rank)) {
+        return;
+      }
+      to = topic;
+      notice = new Notice(start, rank, new AbortReport(rank, false, ""), true, true).encoded();
+    }
+    for (int r = nodes.first(nodes.of(rank)); r < nodes.end(nodes.of(rank)); r++) {
+      if (!nodes.shareHost(r, rank) && members.isAlive(r)) {
+        group.notice(r, to, notice);
+      }
+    }
   }
 
   /** Without the lock: threads of one process run each other's listeners. */
@@ -185,8 +228,16 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
       if (notice.start < start || reporter == members.rank() || !members.isAlive(reporter)) {
         return;
       }
+      if (notice.closed) {
+        closed[reporter] = notice.start;
+        return;
+      }
       first = reporter() < 0 && !sent;
       to = topic;
+      if (!hasAborted(reporter)) {
+        AbortReport report = notice.report;
+        AbortEvent.received(members.rank(), reporter, report.peer(), report.dead(), report.state());
+      }
       received[reporter] = notice;
       any = true;
       endWaits(notice);
@@ -245,6 +296,11 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
   synchronized boolean hasAborted(int peer) {
     Notice notice = received[peer];
     return notice != null && notice.start >= start;
+  }
+
+  /** Whether {@code peer} has notified this rank that it has closed its buffer. */
+  synchronized boolean hasClosed(int peer) {
+    return closed[peer] >= start;
   }
 
   @Override

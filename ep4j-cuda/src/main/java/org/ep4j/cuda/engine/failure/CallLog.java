@@ -14,8 +14,9 @@ import org.ep4j.memory.SymmetricMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The latest calls of each rank, in host memory that all ranks of a node share. A kernel whose wait
- * fails knows only the missing rank; this log shows which operation each rank called.
+ * The latest calls of each rank, in host memory that the ranks of a node on one host share. A
+ * kernel whose wait fails knows only the missing rank; this log shows which operation each rank
+ * called.
  *
  * <p>Protocol: each rank writes only its own entries, after it has enqueued an operation on the
  * GPU. Call n since the last reset goes to entry n modulo {@link #ENTRIES}. The number is 0 while
@@ -40,12 +41,14 @@ public final class CallLog implements AutoCloseable {
   /** Memory of a rank. */
   public static final long BYTES = CLOSED + 64;
 
+  private static final MemoryPlan PLAN = MemoryPlan.whole(BYTES);
+
   private static final long NUMBER = OperationLayout.EPOCH * 8L;
 
   private final SymmetricMemory memory;
   private final int rank;
 
-  /** First rank of this node: the calls of other nodes are not visible. */
+  /** First rank of this node on this host: the calls of other ranks are not visible. */
   private final int first;
 
   private final int end;
@@ -61,26 +64,29 @@ public final class CallLog implements AutoCloseable {
 
   /** Opens the memory on all ranks; collective. */
   public static CallLog open(Group group, Nodes nodes, Duration timeout) {
-    int node = nodes.of(group.rank());
-    int first = nodes.first(node);
-    int end = nodes.end(node);
-    return new CallLog(
-        SymmetricMemory.allocate(group, first, end, MemoryPlan.whole(BYTES), timeout),
+    return of(
         group.rank(),
-        first,
-        end);
+        nodes,
+        (first, end) -> SymmetricMemory.allocate(group, first, end, PLAN, timeout));
   }
 
   /** Opens the memory on a returning rank; collective with {@link #readmit}. */
   public static CallLog rejoin(Participants participants, Nodes nodes, Duration timeout) {
-    int node = nodes.of(participants.rank());
-    int first = nodes.first(node);
-    int end = nodes.end(node);
-    return new CallLog(
-        SymmetricMemory.rejoin(participants, first, end, MemoryPlan.whole(BYTES), timeout),
+    return of(
         participants.rank(),
-        first,
-        end);
+        nodes,
+        (first, end) -> SymmetricMemory.rejoin(participants, first, end, PLAN, timeout));
+  }
+
+  /** Memory of the ranks from {@code first} to {@code end}. */
+  private interface Allocation {
+    SymmetricMemory of(int first, int end);
+  }
+
+  private static CallLog of(int rank, Nodes nodes, Allocation allocation) {
+    int first = nodes.firstOnHost(rank);
+    int end = nodes.endOnHost(rank);
+    return new CallLog(allocation.of(first, end), rank, first, end);
   }
 
   /** Maps the memory of returning ranks. */
@@ -103,12 +109,12 @@ public final class CallLog implements AutoCloseable {
     return calls;
   }
 
-  /** Tells the ranks of this node that this rank enters no further operation. */
+  /** Tells the ranks that share the log that this rank enters no further operation. */
   public void publishClosed() {
     NativeMemory.putLongRelease(memory.address(rank) + CLOSED, 1);
   }
 
-  /** Whether a rank of this node has closed its buffer. */
+  /** Whether a rank that shares the log has closed its buffer. */
   boolean isClosed(int peer) {
     return peer >= first
         && peer < end

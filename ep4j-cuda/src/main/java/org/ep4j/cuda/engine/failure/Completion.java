@@ -408,6 +408,11 @@ public final class Completion {
     return diagnosis.isExcluded(rank);
   }
 
+  /** The ranks of {@link #isExcluded}. */
+  public boolean[] excluded() {
+    return diagnosis.excluded();
+  }
+
   /** Kernels wait again, except for ranks that have aborted since the ranks started. */
   public void clearWords() {
     words.reset();

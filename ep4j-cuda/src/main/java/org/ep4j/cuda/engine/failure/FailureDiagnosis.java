@@ -13,6 +13,7 @@ import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
+import org.ep4j.observe.TimeoutLog;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -39,6 +40,7 @@ public final class FailureDiagnosis implements AutoCloseable {
   private final int rank;
   private final CallLog calls;
   private final AbortNotices notices;
+  private final TimeoutLog timeouts;
   private final KernelReport report;
 
   /** Ranks excluded from operations: dead at the last reset. Written between operations. */
@@ -68,12 +70,14 @@ public final class FailureDiagnosis implements AutoCloseable {
       int rank,
       BufferConfig config,
       CallLog calls,
-      AbortNotices notices) {
+      AbortNotices notices,
+      TimeoutLog timeouts) {
     this.words = words;
     this.members = members;
     this.rank = rank;
     this.calls = calls;
     this.notices = notices;
+    this.timeouts = timeouts;
     report = new KernelReport(words, members, config);
     excluded = new boolean[members.size()];
     closedSince = new long[members.size()];
@@ -87,6 +91,10 @@ public final class FailureDiagnosis implements AutoCloseable {
 
   boolean isExcluded(int peer) {
     return excluded[peer];
+  }
+
+  boolean[] excluded() {
+    return excluded.clone();
   }
 
   /**
@@ -140,7 +148,9 @@ public final class FailureDiagnosis implements AutoCloseable {
 
   private boolean isClosedNow(int peer) {
     return peer != rank
-        && (calls.isClosed(peer) || (internode != null && internode.hasClosed(peer)));
+        && (calls.isClosed(peer)
+            || notices.hasClosed(peer)
+            || (internode != null && internode.hasClosed(peer)));
   }
 
   /** A rank that has closed its buffer; -1 if none. */
@@ -195,7 +205,7 @@ public final class FailureDiagnosis implements AutoCloseable {
     int by = fencedBy();
     return by == StaleRankFence.NO_RANK
         ? explained(timeout(operation))
-        : report.fenced(operation, by);
+        : recorded(report.fenced(operation, by));
   }
 
   private PeerTimeoutException timeout(String operation) {
@@ -278,10 +288,15 @@ public final class FailureDiagnosis implements AutoCloseable {
     ConfigurationMismatchException difference =
         timeout.peerDead() || closed || isConsideredLost() ? null : calls.difference(excluded);
     if (difference == null) {
-      return timeout;
+      return recorded(timeout);
     }
     difference.initCause(timeout);
     return difference;
+  }
+
+  private PeerTimeoutException recorded(PeerTimeoutException timeout) {
+    timeouts.record(timeout);
+    return timeout;
   }
 
   /** The error for a rank that dispatches rows of another kind. */
@@ -296,7 +311,7 @@ public final class FailureDiagnosis implements AutoCloseable {
 
   /** The error for a rank that the survivors have fenced or are about to fence. */
   PeerTimeoutException outside(String call) {
-    return report.outside(call, fencedBy());
+    return recorded(report.outside(call, fencedBy()));
   }
 
   /** Freezes the diagnosis: later callers get what this rank knows now. */

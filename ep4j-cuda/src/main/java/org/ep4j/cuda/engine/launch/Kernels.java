@@ -51,6 +51,7 @@ public final class Kernels implements AutoCloseable {
   private static final String INTERNODE_COMBINE = "internode/internode_combine.cu";
   private static final String INTERNODE_WEIGHTED_COMBINE =
       "internode/internode_weighted_combine.cu";
+  private static final String INTERNODE_BY_EXPERTS = "internode/internode_by_experts.cu";
   private static final String LAYOUT = "dispatch/layout.cu";
   private static final String TRANSPOSE_SCALES = "dispatch/transpose_scales.cu";
   private static final String SCALE_ROWS = "dispatch/scale_rows.cu";
@@ -74,11 +75,14 @@ public final class Kernels implements AutoCloseable {
   private final Map<DType, KernelCall<CombineParameters>> flatCombines = new EnumMap<>(DType.class);
   private final Map<DType, KernelCall<CombineParameters>> flatPushes = new EnumMap<>(DType.class);
 
-  /** Pulls in the order of experts; none between nodes and on GPUs without bulk copies. */
+  /**
+   * Pulls in the order of experts; none on GPUs without bulk copies, and between nodes unless the
+   * buffer declares that experts write their rows where other ranks can read them.
+   */
   private final Map<DType, KernelCall<CombineParameters>> pullsByExperts =
       new EnumMap<>(DType.class);
 
-  /** The same in the order of ranks. */
+  /** The same in the order of ranks; none between nodes. */
   private final Map<DType, KernelCall<CombineParameters>> pullsByRanks = new EnumMap<>(DType.class);
 
   private final ExpertCombines expertCombines;
@@ -99,8 +103,10 @@ public final class Kernels implements AutoCloseable {
   /**
    * @param files source of the kernels that access other ranks
    * @param internode whether the ranks are on several nodes
+   * @param readsRows whether experts write EXPERT_MAJOR rows where other ranks can read them:
+   *     combines between nodes can be in the order of experts then
    */
-  public Kernels(KernelFiles files, boolean internode) {
+  public Kernels(KernelFiles files, boolean internode, boolean readsRows) {
     CudaDevice device = files.device();
     KernelFiles plain = new KernelFiles(device, null);
     boolean complete = false;
@@ -129,6 +135,13 @@ public final class Kernels implements AutoCloseable {
         weightedCombines = combines(load(files, INTERNODE_WEIGHTED_COMBINE), name, THREADS);
         flatCombines.putAll(expertCombines.rounding);
         flatPushes.putAll(expertCombines.rounding);
+        if (device.properties().hasBulkCopies() && readsRows) {
+          CudaModule pulls = load(files, INTERNODE_BY_EXPERTS);
+          for (DType dtype : SUMMED) {
+            pullsByExperts.put(
+                dtype, combine(pulls, "internode_by_experts_kernel", dtype, "", THREADS));
+          }
+        }
       } else {
         CudaModule flat = load(files, COMBINE);
         for (DType dtype : SUMMED) {
@@ -175,9 +188,12 @@ public final class Kernels implements AutoCloseable {
     }
   }
 
-  /** Files that access other ranks, looked up while a buffer opens. */
-  public static Map<String, KernelConstants> files(boolean internode) {
+  /** Files that access other ranks, looked up while a buffer opens; see the constructor. */
+  public static Map<String, KernelConstants> files(boolean internode, boolean readsRows) {
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
+    if (internode && readsRows) {
+      entries.put(INTERNODE_BY_EXPERTS, KernelConstants.NONE);
+    }
     List<String> files =
         internode
             ? List.of(

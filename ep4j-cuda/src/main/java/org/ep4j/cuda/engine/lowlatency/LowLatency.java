@@ -27,6 +27,7 @@ import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.execution.DeviceStream;
+import org.ep4j.observe.MaskEvent;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
 
@@ -37,6 +38,8 @@ import org.ep4j.tensor.Tensor;
  */
 public final class LowLatency {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
+  private static final String BY_UPDATE = "by updateMask()";
+  private static final String BY_CLEANING = "by cleanMask()";
 
   /** No operation has this number. */
   private static final long NOT_BY_CALLER = -1;
@@ -59,6 +62,8 @@ public final class LowLatency {
 
   private final Operation description = new Operation();
   private final boolean[] excluded;
+
+  /** The masked ranks that have been logged and recorded. */
   private final boolean[] noticed;
 
   /** By rank, the number of the last operation when the caller masked it. */
@@ -204,7 +209,7 @@ public final class LowLatency {
       return;
     }
     part.mask(rank, masked);
-    noticed[rank] = masked;
+    note(rank, masked, BY_UPDATE);
     if (!masked) {
       catchUp();
     }
@@ -234,7 +239,7 @@ public final class LowLatency {
       maskedAt[rank] = number;
     }
     part.setMask(rank, masked);
-    noticed[rank] = masked;
+    note(rank, masked, BY_UPDATE);
   }
 
   /** Why masked ranks cannot be admitted now; empty if they can. */
@@ -253,7 +258,7 @@ public final class LowLatency {
     for (int r = 0; r < context.ranks; r++) {
       boolean masked = excluded[r] || missing[r];
       part.setMask(r, masked);
-      noticed[r] = masked;
+      note(r, masked, BY_CLEANING);
       maskedAt[r] = NOT_BY_CALLER;
     }
     flights.catchUp(last, own);
@@ -274,7 +279,7 @@ public final class LowLatency {
     for (int r = 0; r < context.ranks; r++) {
       boolean missing = excluded[r] || (Limits.masking(context.config) && isLost(r));
       part.mask(r, missing);
-      noticed[r] = missing;
+      note(r, missing, BY_CLEANING);
     }
     catchUp();
   }
@@ -306,6 +311,12 @@ public final class LowLatency {
     System.arraycopy(gone, 0, excluded, 0, gone.length);
     part.exclude(gone);
     part.resumeAfter(last, context.stream);
+    for (int r = 0; r < gone.length; r++) {
+      if (!part.isMasked(r)) {
+        // Only a rank that has taken the place of another one has lost its mask here.
+        note(r, false, "has rejoined");
+      }
+    }
     flights.reset(last);
     lastUse[0] = null;
     lastUse[1] = null;
@@ -492,23 +503,35 @@ public final class LowLatency {
         : context.members.hasLeft(peer);
   }
 
-  /** Logs the ranks that kernels have masked. */
+  /** Logs and records the ranks that kernels have masked. */
   private void noticeMasks() {
     if (!Limits.masking(context.config)) {
       return;
     }
     for (int r = 0; r < context.ranks; r++) {
       boolean masked = part.isMasked(r);
-      if (masked && !noticed[r]) {
+      if (masked == noticed[r]) {
+        continue;
+      }
+      String state = state(r);
+      if (masked) {
         LOG.log(
             hasEnded(r) ? Level.INFO : Level.WARNING,
             "low-latency operation {0}: rank {1} {2} and is masked; operations continue without"
                 + " it",
             flights.number(),
             r,
-            state(r));
+            state);
       }
-      noticed[r] = masked;
+      note(r, masked, state);
+    }
+  }
+
+  /** Remembers that a rank is masked, or no longer, and records a change. */
+  private void note(int peer, boolean masked, String reason) {
+    if (noticed[peer] != masked) {
+      noticed[peer] = masked;
+      MaskEvent.record(context.rank, peer, masked, reason);
     }
   }
 }

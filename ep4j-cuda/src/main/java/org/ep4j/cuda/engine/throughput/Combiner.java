@@ -137,7 +137,10 @@ final class Combiner {
     p.bias0.set(address(Staging.Buffer.BIAS0, options.bias0(), stream));
     p.bias1.set(address(Staging.Buffer.BIAS1, options.bias1(), stream));
     p.outWeights.set(outWeights == null ? 0 : outWeights.address());
-    long passColumns = context.layout.columnsOfAPass(traveling);
+    long passColumns =
+        internode != null && ordered
+            ? internode.columnsByExperts(dtype, handle.topK)
+            : context.layout.columnsOfAPass(traveling);
     long ticket = context.completion.next(captured);
     boolean launched = false;
     try {
@@ -148,7 +151,9 @@ final class Combiner {
         p.columns.set(columns);
         p.returnRowBytes.set(traveling.bytes(columns));
         p.receipt.ticket.set(column + columns == hidden ? ticket : 0);
-        if (internode != null) {
+        if (internode != null && ordered) {
+          internode.launchByExperts(call, handle, pieceBytes, stream);
+        } else if (internode != null) {
           internode.launch(call, handle, options, pieceBytes, traveling.bytes(columns), stream);
         } else {
           int bytes =

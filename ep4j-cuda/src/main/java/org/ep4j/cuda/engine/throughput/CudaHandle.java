@@ -104,6 +104,14 @@ final class CudaHandle extends PooledHandle {
     return slots() + at.keptWeights;
   }
 
+  /**
+   * Where rows lie in this node of tokens that partners in other nodes sent; 0: the handle does not
+   * keep that.
+   */
+  long internodeEntries() {
+    return at.internodeEntries < 0 ? 0 : slots() + at.internodeEntries;
+  }
+
   private long slots() {
     DeviceMemory memory = slots;
     if (memory == null) {

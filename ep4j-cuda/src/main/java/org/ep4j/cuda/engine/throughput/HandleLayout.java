@@ -35,6 +35,13 @@ public final class HandleLayout {
 
   final long keptIds;
   final long keptWeights;
+
+  /**
+   * Where the rows lie in this node of tokens that partners in other nodes sent; -1: no combine
+   * reads them there.
+   */
+  final long internodeEntries;
+
   public final long slotsBytes;
 
   /** In page-locked memory. */
@@ -69,7 +76,10 @@ public final class HandleLayout {
     entries = align(slotWeights + choices * Float.BYTES);
     keptIds = align(entries + tokens * config.topK() * Long.BYTES);
     keptWeights = align(keptIds + tokens * config.topK() * Long.BYTES);
-    slotsBytes = align(keptWeights + tokens * config.topK() * Float.BYTES);
+    long keptEnd = align(keptWeights + tokens * config.topK() * Float.BYTES);
+    boolean reads = partners > 0 && Limits.writesExpertRowsInPlace(config);
+    internodeEntries = reads ? keptEnd : -1;
+    slotsBytes = keptEnd + (reads ? align(partners * tokens * config.topK() * Long.BYTES) : 0);
     totals = 0;
     rankOffsets = TOTALS;
     expertOffsets = align(rankOffsets + (ranks + 1) * Long.BYTES);

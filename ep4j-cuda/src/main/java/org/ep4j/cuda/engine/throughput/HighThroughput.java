@@ -235,15 +235,17 @@ public final class HighThroughput {
 
   /** Requires that this GPU can sum rows in the order of experts, which it pulls from its peers. */
   private void requireByExperts(Tensor y) {
-    if (!context.kernels.combinesByExperts()) {
+    if (!context.device.properties().hasBulkCopies()) {
       throw Arguments.invalid(
           ErrorCode.CUDA_COMBINE_ORDER,
           "order",
           CombineOrder.EXPERT,
-          "RANK between nodes and on GPUs before sm_90",
+          "RANK on GPUs before sm_90",
           "leave the order out, or open the buffer with engine(\"host\")");
     }
-    if (y.byteSize() > 0 && !combiner.isReadable(y)) {
+    // Between nodes all ranks must know from their configuration that rows are read.
+    boolean declared = context.kernels.combinesByExperts();
+    if (!declared || (y.byteSize() > 0 && !combiner.isReadable(y))) {
       throw Arguments.invalid(
           ErrorCode.CUDA_ORDERED_ROWS,
           "y",

@@ -98,6 +98,7 @@ final class InternodeDispatcher {
     Stages moving = stages(expertStages, offset, rowBytes, metadataBytes);
     DispatchParameters p = call.parameters;
     p.pushBlocks.set(sending);
+    p.internodeEntries.set(handle.internodeEntries());
     divide(p, handle, moving, sending, offset + rowBytes);
     int bytes = Math.max(moving.bytes(), tileBytes + (int) scheduleBytes);
     call.launch(context.sms(), bytes, stream.handle());

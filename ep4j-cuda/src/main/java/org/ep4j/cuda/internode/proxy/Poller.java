@@ -8,6 +8,7 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneLosses;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
@@ -41,6 +42,7 @@ final class Poller implements Runnable, CommandRing.Taker {
   private final Region source;
   private final Region target;
   private final RingMemory memory;
+  private final LaneLosses losses;
   private final CommandRing[] rings;
   private final int core;
   private final long timeoutNanos;
@@ -71,6 +73,7 @@ final class Poller implements Runnable, CommandRing.Taker {
       Region target,
       RingMemory memory,
       List<CommandRing> rings,
+      LaneLosses losses,
       int core,
       int maxQueued,
       long timeoutNanos) {
@@ -80,6 +83,7 @@ final class Poller implements Runnable, CommandRing.Taker {
     this.target = target;
     this.memory = memory;
     this.rings = rings.toArray(CommandRing[]::new);
+    this.losses = losses;
     this.core = core;
     this.timeoutNanos = timeoutNanos;
     int progressContexts = wire.config().progressContexts();
@@ -342,6 +346,7 @@ final class Poller implements Runnable, CommandRing.Taker {
         NativeMemory.putLongRelease(memory.failure(peer), failure.cause().ordinal() + 1L);
       }
     }
+    losses.record();
   }
 
   private void fail(Throwable cause) {

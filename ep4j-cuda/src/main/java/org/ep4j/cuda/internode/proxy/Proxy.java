@@ -17,6 +17,7 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.wire.LaneLosses;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
@@ -103,9 +104,15 @@ public final class Proxy implements AutoCloseable {
    * @param wire wire with {@code config.threads()} progress contexts
    * @param source region that puts read on this rank
    * @param target region that puts write on the other ranks
+   * @param losses of the wire
    */
   public static Proxy open(
-      CudaDevice device, Wire wire, Region source, Region target, ProxyConfig config) {
+      CudaDevice device,
+      Wire wire,
+      Region source,
+      Region target,
+      LaneLosses losses,
+      ProxyConfig config) {
     check(wire, config);
     ResourceStack owned = new ResourceStack();
     Proxy proxy = null;
@@ -119,7 +126,7 @@ public final class Proxy implements AutoCloseable {
         stream.synchronize();
       }
       RingMemory memory = memory(pinned.hostAddress(), wire, config);
-      List<Poller> pollers = pollers(memory, wire, source, target, config);
+      List<Poller> pollers = pollers(memory, wire, source, target, losses, config);
       proxy = new Proxy(memory, config, pollers, owned, pinned, control);
     } finally {
       if (proxy == null) {
@@ -147,7 +154,7 @@ public final class Proxy implements AutoCloseable {
       Consumer<Thread> starter) {
     check(wire, config);
     RingMemory memory = memory(words.address(), wire, config);
-    List<Poller> pollers = pollers(memory, wire, source, target, config);
+    List<Poller> pollers = pollers(memory, wire, source, target, LaneLosses.of(wire), config);
     return new Proxy(memory, config, pollers, new ResourceStack(), null, null).started(starter);
   }
 
@@ -189,7 +196,12 @@ public final class Proxy implements AutoCloseable {
   }
 
   private static List<Poller> pollers(
-      RingMemory memory, Wire wire, Region source, Region target, ProxyConfig config) {
+      RingMemory memory,
+      Wire wire,
+      Region source,
+      Region target,
+      LaneLosses losses,
+      ProxyConfig config) {
     List<Poller> pollers = new ArrayList<>();
     for (int thread = 0; thread < config.threads(); thread++) {
       List<CommandRing> rings = new ArrayList<>();
@@ -205,6 +217,7 @@ public final class Proxy implements AutoCloseable {
               target,
               memory,
               rings,
+              losses,
               core,
               config.queue(),
               config.timeout().toNanos()));

@@ -123,7 +123,7 @@ __device__ __forceinline__ void combine_grouped(const CombineParameters& p) {
   }
   publish_places(p, w);
   push_and_sum_experts<T, H>(p, w, shared);
-  if (last_block(control) && threadIdx.x == 0) {
+  if (last_block(control) && threadIdx.x < 32) {
     end_epoch(w, p.receipt, CombineEntrySignals{p});
   }
 }

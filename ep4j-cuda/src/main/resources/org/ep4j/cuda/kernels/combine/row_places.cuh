@@ -137,7 +137,7 @@ __device__ __forceinline__ void end_pulls(const CombineParameters& p, const Wait
   if (aborted(w)) {
     withdraw_rows(p);
   }
-  if (threadIdx.x == 0) {
+  if (threadIdx.x < 32) {
     end_epoch(w, p.receipt, CombineEntrySignals{p});
   }
 }

@@ -84,6 +84,19 @@ struct StagedRows {
   }
 };
 
+// The same, added by fused multiply-adds.
+struct FusedRows {
+  StagedRows staged;
+  const float* weights;
+
+  __device__ __forceinline__ uint4 load(int i, u32 at) const { return staged.load(i, at); }
+
+  template <class Vector>
+  __device__ __forceinline__ void add(float* sum, int i, const Vector& vector) const {
+    vector.add_fused_to(sum, weights[i]);
+  }
+};
+
 // One vector of a row that may have travelled as float32 (H): E elements from column `at` on.
 template <class T, class H>
 struct ReturnedVector {
@@ -125,6 +138,10 @@ struct ReturnedVector {
   // Rows of experts: they have not travelled.
   __device__ __forceinline__ void add_products_to(float* sum, float weight) const {
     add_products<T>(sum, low, weight);
+  }
+
+  __device__ __forceinline__ void add_fused_to(float* sum, float weight) const {
+    add_fused<T>(sum, low, weight);
   }
 };
 

@@ -17,14 +17,17 @@ __device__ __forceinline__ bool last_block(Control* control) {
   return last;
 }
 
-// Ends the operation; one thread of the last block. `entries()` names the words that show which
+// Ends the operation; the first warp of the last block. `entries()` names the words that show which
 // ranks have entered, for use after a failure.
 template <class EntrySource>
 __device__ __forceinline__ void end_epoch(const WaitContext& w, Receipt receipt, EntrySource entries) {
   // Relaxed, all loads at once: last_block() provides the order, and separate waits take longer.
   u64 abort = load_relaxed_system(&w.control->abort);
   u64 ticket = w.control->ticket;
-  u64 operations = w.control->operations;
+  count_operation(w.control, w.control->operations);
+  if (lane_id() != 0) {
+    return;
+  }
   w.control->arrived = 0;
   w.control->senders = 0;
   w.control->jobs = 0;
@@ -32,8 +35,6 @@ __device__ __forceinline__ void end_epoch(const WaitContext& w, Receipt receipt,
   if (abort == w.epoch) {
     attribute_timeout(w, entries);
   }
-  // Before the ticket: a host that knows of the end of an operation finds the window that it completes.
-  count_operation(w.control, operations, 0, 1);
   // A graph replays an old ticket: the word must not decrease.
   if (receipt.ticket > ticket) {
     w.control->ticket = receipt.ticket;
@@ -66,7 +67,7 @@ __device__ __forceinline__ bool exit_early(const WaitContext& w, Receipt receipt
     return false;
   }
   report_fenced(w);
-  if (last_block(w.control) && threadIdx.x == 0) {
+  if (last_block(w.control) && threadIdx.x < 32) {
     end_epoch(w, receipt, entries);
   }
   return true;

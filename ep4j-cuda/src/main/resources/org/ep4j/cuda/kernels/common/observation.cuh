@@ -16,7 +16,8 @@
 //
 // Words in mapped host memory, from Control::windows on: ObservedWindows, then WINDOWS records of a window:
 // the time of its end, rows received by then, and the words behind Control. Window n is in place n % WINDOWS.
-// Writer: the last block of the operation that completes the window; `complete` last, release. Reader: the
+// Writer of a record: the last block of the operation that completes the window; it does not wait until the
+// host can see the record. Writer of `complete`: the last block of the next operation, release. Reader: the
 // host, acquire; it reads `complete` again afterwards, because the kernels do not wait for it
 // (org.ep4j.cuda.engine.context.KernelObservations).
 #pragma once
@@ -42,45 +43,49 @@ __device__ __forceinline__ void count_tokens(Control* control, u64 ranks, u32 lo
   atomicAdd(observed_words(control) + ranks + local, (u64)tokens);
 }
 
-// `ended`: operations. Threads of one warp.
-__device__ __noinline__ void publish_window(Control* control, u64 ended, u32 thread, u32 threads) {
+// One warp; all lanes with the same values, as in count_operation.
+__device__ __noinline__ void write_window(Control* control, u64 number) {
   ObservedWindows* windows = control->windows;
   if (windows == nullptr) {
     return;
   }
-  u64 number = ended / WINDOW;
-  if (number == 0) {
-    // The first operation: windows begin at its end.
-    if (thread == 0) {
-      store_relaxed_system(&windows->began, nanoseconds());
-    }
-    return;
-  }
   u32 words = (u32)control->observed_words;
-  u64* record = (u64*)(windows + 1) + (number - 1) % WINDOWS * (WINDOW_WORDS + words);
-  if (thread == 0) {
+  u64* record = (u64*)(windows + 1) + number % WINDOWS * (WINDOW_WORDS + words);
+  if (lane_id() == 0) {
     store_relaxed_system(&record[WINDOW_ENDED], nanoseconds());
     store_relaxed_system(&record[WINDOW_ROWS], load_relaxed_system(&control->rows_received));
   }
   const u64* observed = observed_words(control);
   for_each_loaded(
-      words, thread, threads, [&](u32 i) { return load_relaxed_system(&observed[i]); },
+      words, lane_id(), 32, [&](u32 i) { return load_relaxed_system(&observed[i]); },
       [&](u32 i, u64 value) { store_relaxed_system(&record[WINDOW_WORDS + i], value); });
-  if (threads > 1) {
-    __syncwarp();
+}
+
+// `complete`: windows whose records earlier operations have written; 0 after the first operation, at whose
+// end windows begin. One thread.
+__device__ __noinline__ void report_windows(Control* control, u64 complete) {
+  ObservedWindows* windows = control->windows;
+  if (windows == nullptr) {
+    return;
   }
-  if (thread == 0) {
-    store_release_system(&windows->complete, number);
+  if (complete == 0) {
+    store_relaxed_system(&windows->began, nanoseconds());
+  } else {
+    store_release_system(&windows->complete, complete);
   }
 }
 
-// Counts an operation; `before`: Control::operations. All threads of one warp, or one of the last block.
-__device__ __forceinline__ void count_operation(Control* control, u64 before, u32 thread, u32 threads) {
+// Counts an operation; `before`: Control::operations. The first warp of the last block.
+__device__ __forceinline__ void count_operation(Control* control, u64 before) {
   u64 ended = before + 1;
-  if (thread == 0) {
-    control->operations = ended;
+  u64 place = ended % WINDOW;
+  if (place == 0) {
+    write_window(control, before / WINDOW);
+  } else if (place == 1 && lane_id() == 0) {
+    report_windows(control, before / WINDOW);
   }
-  if (ended == 1 || ended % WINDOW == 0) {
-    publish_window(control, ended, thread, threads);
+  __syncwarp();
+  if (lane_id() == 0) {
+    control->operations = ended;
   }
 }

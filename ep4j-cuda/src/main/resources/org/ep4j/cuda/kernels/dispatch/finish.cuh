@@ -72,7 +72,7 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const WaitCo
   }
   fence_proxy();
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (threadIdx.x < 32) {
     end_epoch(w, p.receipt, entries);
   }
 }

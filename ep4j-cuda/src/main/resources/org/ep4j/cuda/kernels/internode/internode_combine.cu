@@ -90,7 +90,7 @@ __device__ __forceinline__ void internode_combine(const CombineParameters& p) {
       schedule.advance(world, true);
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < 32) {
       end_epoch(w, p.receipt, CombineEntrySignals{p});
     }
   }

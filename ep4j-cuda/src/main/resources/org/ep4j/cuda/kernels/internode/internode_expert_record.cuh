@@ -37,6 +37,23 @@ struct ExpertRecord {
     parts.write(p, RowMetadataLayout(p), token, to + metadata);
   }
 
+  // The handle keeps where the rows of the token's choices lie: `place` is that of its first choice.
+  __device__ __forceinline__ void keep(const DispatchParameters& p, u64 place, const char* record) const {
+    if (p.internode_entries != nullptr) {
+      const u64* entries = (const u64*)(record + metadata + RowMetadataLayout(p).entries);
+      for (u32 k = lane_id(); k < p.top_k; k += 32) {
+        p.internode_entries[place + k] = entries[k];
+      }
+    }
+  }
+
+  // A token without rows in this node.
+  static __device__ __forceinline__ void keep_none(const DispatchParameters& p, u64 place) {
+    for (u32 k = 0; p.internode_entries != nullptr && k < p.top_k; k++) {
+      p.internode_entries[place + k] = NO_ROUTE;
+    }
+  }
+
   __device__ __forceinline__ void scatter(const DispatchParameters& p, const StagePipeline& pipeline, u32,
                                          const char* record, const u64* routes,
                                          char** destinations) const {

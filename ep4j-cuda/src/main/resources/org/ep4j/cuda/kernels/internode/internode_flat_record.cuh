@@ -49,6 +49,10 @@ struct FlatRecord {
     }
   }
 
+  // Its combine needs the routes alone.
+  __device__ __forceinline__ void keep(const DispatchParameters&, u64, const char*) const {}
+  static __device__ __forceinline__ void keep_none(const DispatchParameters&, u64) {}
+
   __device__ __forceinline__ void scatter(const DispatchParameters& p, const StagePipeline&, u32 source,
                                          const char* record, const u64* routes,
                                          char** destinations) const {

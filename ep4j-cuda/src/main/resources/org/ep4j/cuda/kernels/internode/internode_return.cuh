@@ -46,6 +46,20 @@ struct StoreStages {
 #endif
   }
 
+  // All lanes: copies `bytes`, a multiple of 16.
+  __device__ __forceinline__ void copy(char* to, const char* from, u32 bytes) {
+    constexpr u32 U = BYTES / 512;
+    for (u32 first = 0; first < bytes; first += BYTES) {
+      uint4 vectors[U];
+#pragma unroll
+      for (u32 u = 0; u < U; u++) {
+        u32 at = first + u * 512 + lane_id() * 16;
+        vectors[u] = at < bytes ? load_row(from + at) : make_uint4(0, 0, 0, 0);
+      }
+      write<U>(to + first, vectors, min(BYTES, bytes - first));
+    }
+  }
+
   __device__ __forceinline__ void drain() const {
 #if EP4J_TMA
     bulk_wait<0>();
@@ -159,17 +173,7 @@ struct ChunkReturner {
   }
 
   __device__ __forceinline__ void copy(char* to, const char* row) {
-    constexpr u32 U = StoreStages::BYTES / 512;
-    u32 bytes = (u32)p.return_row_bytes;
-    for (u32 first = 0; first < bytes; first += StoreStages::BYTES) {
-      uint4 vectors[U];
-#pragma unroll
-      for (u32 u = 0; u < U; u++) {
-        u32 at = first + u * 512 + lane_id() * 16;
-        vectors[u] = at < bytes ? load_row(row + at) : make_uint4(0, 0, 0, 0);
-      }
-      store_stages.write<U>(to + first, vectors, min(StoreStages::BYTES, bytes - first));
-    }
+    store_stages.copy(to, row, (u32)p.return_row_bytes);
   }
 
   __device__ __forceinline__ void add_weights(float* to, const char* const* some, int count) {
@@ -183,8 +187,11 @@ struct ChunkReturner {
   }
 };
 
-template <class T, class H>
-__device__ __forceinline__ void return_chunks(ChunkReturner<T, H> returner, SlotNotice& notice, u32 warp) {
+// A Returner has
+//   p, schedule
+//   send(notice, g, c)   fills the slot of chunk `c` of sender `g`; all lanes; false on abort
+template <class Returner>
+__device__ __forceinline__ void return_chunks(Returner returner, SlotNotice& notice, u32 warp) {
   const ChunkSchedule& schedule = returner.schedule;
   u32 senders = schedule.counts[1];
   u32 jobs = schedule.max_chunks() * senders;

@@ -89,3 +89,38 @@ __device__ __forceinline__ void load_world(InternodeWorld& to, const InternodeWo
   }
   __syncthreads();
 }
+
+// All lanes of a summing warp: waits for the slots of all other nodes with rows of chunk `c` of this rank.
+// `slots`, [nodes], then names the slot of each node; `taken`, [nodes], counts the rows there that
+// belong to earlier tokens.
+__device__ __forceinline__ bool await_slots_of_chunk(const InternodeWorld& world, const WaitContext& w,
+                                                     const ChunkSchedule& schedule, u32 c, bool witness,
+                                                     const char** slots, u32* taken) {
+  for (u32 i = 0; i < schedule.counts[0]; i++) {
+    u32 q = schedule.receivers[i];
+    const InternodePartner& partner = world.partner[q];
+    u64 number = world.taken[q] + c;
+    if (!wait_slot(world, w, q, number, witness)) {
+      return false;
+    }
+    if (lane_id() == 0) {
+      slots[partner.node] = partner.in + slot_at(world, number);
+      taken[partner.node] = 0;
+    }
+  }
+  __syncwarp();
+  return true;
+}
+
+// All lanes: returns these slots, which have been read.
+__device__ __forceinline__ bool return_slots_of_chunk(const InternodeWorld& world, const WaitContext& w,
+                                                      const ChunkSchedule& schedule, u32 c) {
+  for (u32 i = 0; i < schedule.counts[0]; i++) {
+    u32 q = schedule.receivers[i];
+    const InternodePartner& partner = world.partner[q];
+    if (!check_submitted(w, (u32)partner.rank, return_slot(world, w, partner, world.taken[q] + c))) {
+      return false;
+    }
+  }
+  return true;
+}

@@ -49,6 +49,9 @@ struct BlockChunks {
 //   row, bytes                  offset of the row in a record, and the record's end; the next record begins
 //                               at the next multiple of SLOT_LINE
 //   write(p, world, node, token, to)    writes all but the row; all lanes
+//   keep(p, place, record)      stores what the handle keeps of a token beside its routes, whose first has
+//                               number `place`; all lanes, unless the dispatch is cached
+//   keep_none(p, place)         the same for a token that does not go to this node; one thread
 //   scatter(p, pipeline, source, record, routes, destinations)
 //                               sends the row's metadata along this lane's routes, and returns the
 //                               destinations of the row, null where it does not go
@@ -187,8 +190,12 @@ struct SlotWorker {
   }
 
  private:
+  __device__ __forceinline__ u64 place_of(u32 q, u32 token) const {
+    return ((u64)q * p.internode_tokens + token) * p.top_k;
+  }
+
   __device__ __forceinline__ u64* routes_of(u32 q, u32 token) const {
-    return p.internode_routes + ((u64)q * p.internode_tokens + token) * p.top_k;
+    return p.internode_routes + place_of(q, token);
   }
 
   // Clears the routes of the chunk's tokens that do not go to this node.
@@ -198,6 +205,7 @@ struct SlotWorker {
       for (u32 k = 0; k < p.top_k; k++) {
         routes_of(q, first + lane_id())[k] = NO_ROUTE;
       }
+      Record::keep_none(p, place_of(q, first + lane_id()));
     }
   }
 
@@ -213,6 +221,9 @@ struct SlotWorker {
       if (!p.cached && k < p.top_k) {
         routes_of(q, token)[k] = routes[round];
       }
+    }
+    if (!p.cached) {
+      record.keep(p, place_of(q, token), from);
     }
     record.scatter(p, pipeline, (u32)world.partner[q].rank, from, routes, destinations);
   }

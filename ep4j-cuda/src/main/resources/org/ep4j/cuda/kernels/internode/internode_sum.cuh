@@ -43,7 +43,7 @@ struct ChunkReducer {
         taken(taken) {}
 
   __device__ __forceinline__ bool sum(u32 c) {
-    if (!await_slots(c)) {
+    if (!await_slots_of_chunk(world, w, schedule, c, is_witness(), slots, taken)) {
       return false;
     }
     u64 first = (u64)c * p.chunk_tokens;
@@ -60,14 +60,7 @@ struct ChunkReducer {
       }
       __syncwarp();
     }
-    for (u32 i = 0; i < schedule.counts[0]; i++) {
-      u32 q = schedule.receivers[i];
-      const InternodePartner& partner = world.partner[q];
-      if (!check_submitted(w, (u32)partner.rank, return_slot(world, w, partner, world.taken[q] + c))) {
-        return false;
-      }
-    }
-    return true;
+    return return_slots_of_chunk(world, w, schedule, c);
   }
 
  private:
@@ -79,23 +72,6 @@ struct ChunkReducer {
   // Block 0, the first summing warp.
   __device__ __forceinline__ bool is_witness() const {
     return blockIdx.x == 0 && warp_id() == p.push_warps + p.return_warps + 1;
-  }
-
-  __device__ __forceinline__ bool await_slots(u32 c) const {
-    for (u32 i = 0; i < schedule.counts[0]; i++) {
-      u32 q = schedule.receivers[i];
-      const InternodePartner& partner = world.partner[q];
-      u64 number = world.taken[q] + c;
-      if (!wait_slot(world, w, q, number, is_witness())) {
-        return false;
-      }
-      if (lane_id() == 0) {
-        slots[partner.node] = partner.in + slot_at(world, number);
-        taken[partner.node] = 0;
-      }
-    }
-    __syncwarp();
-    return true;
   }
 
   __device__ __forceinline__ void find(u32 token, FoundRows& rows_found) const {

@@ -48,9 +48,16 @@ __device__ __forceinline__ void post_notice(SlotNotice& notice, NoticeState stat
   __syncwarp();
 }
 
-// The notifying warp, for `count` filling warps.
+// What was filled in may be sent.
+struct AnySlot {
+  __device__ __forceinline__ bool operator()() const { return true; }
+};
+
+// The notifying warp, for `count` filling warps. `may_send()`, all lanes, behind a fence after the
+// slots were filled: false if what they hold must not be sent; it has then aborted the operation.
+template <class MaySend = AnySlot>
 __device__ __forceinline__ void notify_slots(const InternodeWorld& world, const WaitContext& w, SlotNotice* notices,
-                                           u32 count) {
+                                           u32 count, MaySend may_send = {}) {
   bool notifying = true;
   u32 over = 0;
   while (over != (1u << count) - 1) {
@@ -61,6 +68,7 @@ __device__ __forceinline__ void notify_slots(const InternodeWorld& world, const 
       __syncwarp();
       __threadfence_system();
       __syncwarp();
+      notifying = notifying && may_send();
     }
     for (; full != 0; full &= full - 1) {
       SlotNotice& notice = notices[__ffs(full) - 1];

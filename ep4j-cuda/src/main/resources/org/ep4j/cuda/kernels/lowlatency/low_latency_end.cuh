@@ -126,7 +126,7 @@ __device__ __forceinline__ void end_operation(const Operation& op, char* const* 
   const LowLatencyParameters& p = op.p;
   if (p.phases & RECEIVING) {
     publish_received(op, parts);
-    count_operation(p.control, operations, lane_id(), 32);
+    count_operation(p.control, operations);
     for (u32 r = lane_id(); p.waits != nullptr && r < p.ranks; r += 32) {
       p.waits[r] += __ldcg(&p.waited[r]);
       p.waited[r] = 0;

@@ -1,12 +1,12 @@
 // Formats of dispatched BF16 rows: BF16, FP8 or NVFP4. The arithmetic equals that of
-// org.ep4j.engine.host.kernel.Fp8 and NvFp4, operation by operation; nothing may be contracted.
+// org.ep4j.engine.host.kernel.NvFp4 and, in fp8.cuh, Fp8, operation by operation; nothing may be
+// contracted.
 //
 // A warp holds a piece of a row: vector v of lane l has the 8 values from 256 v + 8 l on. A
 // travelling row is its values, then its scales.
 #pragma once
+#include "common/fp8.cuh"
 #include "lowlatency/ll_packets.cuh"
-
-enum ScaleKind { SCALE_FLOAT32 = 0, SCALE_FLOAT32_POW2 = 1, SCALE_UE8M0 = 2 };
 
 // First value of this lane's vector v, counted from the start of the row.
 __device__ __forceinline__ u32 value_at(u32 piece, u32 v) {
@@ -22,59 +22,7 @@ __device__ __forceinline__ void load_piece(uint4 (&values)[VECTORS], const char*
   }
 }
 
-__device__ __forceinline__ float bf16_low(u32 pair) { return __uint_as_float(pair << 16); }
-__device__ __forceinline__ float bf16_high(u32 pair) { return __uint_as_float(pair & 0xffff0000); }
-
-// The largest magnitude of a vector, ignoring NaN.
-__device__ __forceinline__ float largest_of(uint4 v) {
-  float largest = 0;
-  u32 words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-  for (u32 i = 0; i < 4; i++) {
-    largest = fmaxf(largest, fmaxf(fabsf(bf16_low(words[i])), fabsf(bf16_high(words[i]))));
-  }
-  return largest;
-}
-
-template <u32 LANES>
-__device__ __forceinline__ float largest_among(float largest) {
-#pragma unroll
-  for (u32 i = LANES / 2; i > 0; i /= 2) {
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, i));
-  }
-  return largest;
-}
-
-// E4M3, to nearest even, saturating at 448; NaN becomes 0x7f.
-__device__ __forceinline__ u32 to_e4m3(float value) {
-  if (value != value) {
-    return 0x7f;
-  }
-  // A sum with 2^20 times the next lower power of two keeps 3 bits behind the leading one.
-  float magnitude = fminf(fabsf(value), 448.0f);
-  u32 exponent = max(__float_as_uint(magnitude) & 0x7f800000, 121u << 23);
-  u32 big = exponent + (20u << 23);
-  u32 eighths = __float_as_uint(__fadd_rn(magnitude, __uint_as_float(big))) - big;
-  u32 code = ((exponent - (121u << 23)) >> 20) + eighths;
-  return (__float_as_uint(value) >> 24 & 0x80) | code;
-}
-
-__device__ __forceinline__ u32 to_e4m3_pair(float low, float high) {
-#if EP4J_E4M3
-  return round_to_e4m3(low, high);
-#else
-  return to_e4m3(low) | to_e4m3(high) << 8;
-#endif
-}
-
-__device__ __forceinline__ float from_e4m3(u32 code) {
-  u32 magnitude = code & 0x7f;
-  float value = magnitude < 8 ? __fmul_rn((float)magnitude, 0x1p-9f)
-                              : __uint_as_float((magnitude << 20) + (120u << 23));
-  return code & 0x80 ? -value : value;
-}
-
-// E2M1, likewise, saturating at 6; NaN becomes +6.
+// E2M1, to nearest even, saturating at 6; NaN becomes +6.
 __device__ __forceinline__ u32 to_e2m1(float value) {
   if (value != value) {
     return 7;
@@ -128,40 +76,14 @@ struct Fp8Rows {
 
   __device__ __forceinline__ u32 scale_word() const { return scale; }
 
-  // The biased exponent of the scale as a power of two.
-  static __device__ __forceinline__ u32 scale_exponent(float amax) {
-    u32 bits = __float_as_uint(__fmul_rn(amax, 1.0f / 448.0f));
-    return (bits >> 23) + ((bits & 0x7fffff) != 0 ? 1 : 0);
-  }
-
-  static __device__ __forceinline__ float multiplier(u64 kind, float amax) {
-    if (__float_as_uint(amax) == 0x7f800000) {
-      return 0;
-    }
-    return kind == SCALE_FLOAT32 ? __fdiv_rn(448.0f, amax)
-                                 : __uint_as_float((254 - scale_exponent(amax)) << 23);
-  }
-
-  static __device__ __forceinline__ u32 scale_bits(u64 kind, float amax) {
-    return kind == SCALE_FLOAT32        ? __float_as_uint(__fmul_rn(amax, 1.0f / 448.0f))
-           : kind == SCALE_FLOAT32_POW2 ? scale_exponent(amax) << 23
-                                        : scale_exponent(amax);
-  }
-
   __device__ __forceinline__ void encode(const uint4 (&x)[VECTORS], const LowLatencyParameters& p) {
     u32 mine[VECTORS];
 #pragma unroll
     for (u32 v = 0; v < VECTORS; v++) {
-      float amax = fmaxf(largest_among<16>(largest_of(x[v])), 1e-4f);
-      float by = multiplier(p.scale_kind, amax);
-      mine[v] = scale_bits(p.scale_kind, amax);
-      u32 words[4] = {x[v].x, x[v].y, x[v].z, x[v].w};
-      u32 pairs[4];
-#pragma unroll
-      for (u32 i = 0; i < 4; i++) {
-        pairs[i] = to_e4m3_pair(__fmul_rn(bf16_low(words[i]), by), __fmul_rn(bf16_high(words[i]), by));
-      }
-      values[v] = make_uint2(pairs[0] | pairs[1] << 16, pairs[2] | pairs[3] << 16);
+      float amax = fp8_amax(x[v]);
+      float by = fp8_multiplier(p.scale_kind, amax);
+      mine[v] = fp8_scale_bits(p.scale_kind, amax);
+      values[v] = to_fp8(x[v], by);
     }
     // Lanes 0 and 16 have the scales of groups 2v and 2v + 1.
     scale = 0;

@@ -11,7 +11,9 @@ import java.util.concurrent.TimeUnit;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.world.AbortReport;
 import org.ep4j.engine.world.Members;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.PeerTimeoutException;
+import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.memory.NativeMemory;
 import org.junit.jupiter.api.Test;
@@ -29,7 +31,8 @@ class AbortNoticesTest {
   private CyclicBarrier step = new CyclicBarrier(RANKS);
 
   /** A rank's notices, and the words that its kernels read. */
-  private record Rank(int number, Members members, AbortNotices notices, HostWords words) {
+  private record Rank(
+      Group group, int number, Members members, AbortNotices notices, HostWords words) {
     static RuntimeException interrupted() {
       return Interrupts.error("dispatch", "end", 7, "work on the GPU");
     }
@@ -71,7 +74,7 @@ class AbortNoticesTest {
             try (AbortNotices notices = new AbortNotices(group, members, words, masking)) {
               notices.open(TIMEOUT);
               meet();
-              script.run(new Rank(group.rank(), members, notices, words));
+              script.run(new Rank(group, group.rank(), members, notices, words));
               meet();
             }
           }
@@ -246,6 +249,28 @@ class AbortNoticesTest {
           if (rank.number != 1) {
             assertThat(rank.report().state()).matches("has aborted \\(€{300,}");
           }
+        });
+  }
+
+  /** Ranks of the node on other hosts do not share the call log; the others read it there. */
+  @Test
+  void ranksOfOtherHostsLearnThatARankHasClosedItsBuffer() {
+    onAllRanks(
+        true,
+        rank -> {
+          Nodes nodes = HostNodes.one(rank.group, "aab");
+          if (rank.number == 1) {
+            rank.notices.publishClosed(nodes);
+          }
+          meet();
+          assertThat(rank.notices.hasClosed(1)).isEqualTo(rank.number == 2);
+          assertThat(rank.notices.hasAborted(1)).isFalse();
+          assertThat(rank.notices.any()).isFalse();
+          assertThat(rank.kernelsAbort()).isFalse();
+          assertThat(rank.kernelsSkip(1)).as("by this notice alone").isFalse();
+          // Another process takes the place of rank 1.
+          rank.notices.restart(rank.notices.topic(), LATER);
+          assertThat(rank.notices.hasClosed(1)).isFalse();
         });
   }
 }

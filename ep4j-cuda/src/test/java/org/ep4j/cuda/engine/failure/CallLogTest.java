@@ -158,4 +158,24 @@ class CallLogTest {
           assertThat(log.difference(NO_RANK)).isNull();
         });
   }
+
+  /** Ranks of a node on other hosts are not in the log: no memory of theirs is host memory here. */
+  @Test
+  void ranksOfOtherHostsAreNotInTheLog() {
+    ThreadRanks.run(
+        RANKS,
+        group -> {
+          Nodes nodes = HostNodes.one(group, "aab");
+          assertThat(nodes.count()).isEqualTo(1);
+          try (CallLog log = CallLog.open(group, nodes, Duration.ofSeconds(30))) {
+            log.add(group.rank() == 0 ? combine() : dispatch(4));
+            log.publishClosed();
+            meet();
+            assertThat(log.isClosed(0)).isEqualTo(group.rank() != 2);
+            assertThat(log.isClosed(2)).isEqualTo(group.rank() == 2);
+            assertThat(log.difference(NO_RANK) == null).isEqualTo(group.rank() == 2);
+            meet();
+          }
+        });
+  }
 }

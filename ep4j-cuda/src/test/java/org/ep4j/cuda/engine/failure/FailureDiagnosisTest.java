@@ -18,6 +18,7 @@ import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.observe.TimeoutLog;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -111,7 +112,8 @@ class FailureDiagnosisTest {
             Members members = new Members(group);
             AbortNotices notices = new AbortNotices(group, members, words, false);
             try (FailureDiagnosis diagnosis =
-                new FailureDiagnosis(words, members, 0, config(), calls, notices)) {
+                new FailureDiagnosis(
+                    words, members, 0, config(), calls, notices, new TimeoutLog(0))) {
               script.run(group, new Case(words, memory, calls, diagnosis));
             } finally {
               listens.countDown();

@@ -1,0 +1,228 @@
+package org.ep4j.rdma.verbs;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.FlatDispatch;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.WireOptions;
+import org.ep4j.conformance.world.Available;
+import org.ep4j.conformance.world.FlightRecording;
+import org.ep4j.conformance.world.TestScale;
+import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
+import org.junit.jupiter.api.Test;
+
+/**
+ * Cables that are pulled, lose packets or delay them while an engine sends rows over two ports with
+ * four queue pairs each. One port keeps its cable: all operations end with the right rows. Two
+ * ranks of two nodes; each token goes to the experts of both and comes back as the sum of both
+ * rows. Subclasses name the engine.
+ *
+ * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.campaigns} is the number of
+ * buffers whose paths have faults.
+ */
+abstract class FaultyPathsKit {
+  private static final int HIDDEN = 1024;
+  private static final int TOKENS = 512;
+  private static final int LOW_LATENCY_TOKENS = 16;
+  private static final int ROUNDS = 24;
+
+  /** Of the second rail, which may be pulled. */
+  private static final List<String> PULLED = List.of("a1", "b1");
+
+  private static final List<String> PORTS = List.of("a0", "b0", "a1", "b1");
+
+  /** Packets are sent again from the oldest lost one: more would take minutes. */
+  private static final int MAX_LOSS = 2;
+
+  private static final int MAX_DELAY_MICROS = 300;
+  private static final Duration TIMEOUT = Duration.ofMinutes(2);
+
+  /** The engine, as in {@link BufferConfig#engine()}. */
+  abstract String engine();
+
+  /** Whether ports read and write memory of GPUs. */
+  boolean gpuDirect() {
+    return false;
+  }
+
+  /** Changes cables before a round. */
+  private interface Faults {
+    void before(int round) throws Exception;
+  }
+
+  @Test
+  void aPulledCableIsReportedAndLosesNoRow() throws Exception {
+    Available.orSkip(engine());
+    SplittableRandom random = new SplittableRandom(TestScale.seed());
+    int pulledBefore = ROUNDS / 3 + random.nextInt(ROUNDS / 3);
+    String port = PULLED.get(random.nextInt(PULLED.size()));
+    try (FlightRecording recording = new FlightRecording()) {
+      run(
+          random.nextLong(),
+          round -> {
+            if (round == pulledBefore) {
+              PairOfWires.link("down", port);
+            }
+          });
+      recording.stop();
+      assertThat(recording.events("PathLoss"))
+          .extracting(loss -> loss.getInt("rank"))
+          .contains(0, 1);
+      assertThat(recording.events("LaneLoss")).isEmpty();
+    }
+  }
+
+  @Test
+  void faultsOfPathsLoseNoRow() throws Exception {
+    Available.orSkip(engine());
+    long seed = TestScale.seed();
+    int campaigns = Integer.getInteger("ep4j.campaigns", TestScale.of(1, 20));
+    System.out.printf(
+        "%s, %s: -Dep4j.seed=%d -Dep4j.campaigns=%d%n",
+        getClass().getSimpleName(), engine(), seed, campaigns);
+    for (int i = 0; i < campaigns; i++) {
+      SplittableRandom random = new SplittableRandom(seed + i);
+      try {
+        run(random.nextLong(), round -> change(random));
+      } catch (RuntimeException | AssertionError e) {
+        throw new AssertionError("-Dep4j.seed=" + (seed + i), e);
+      }
+    }
+  }
+
+  private static void change(SplittableRandom random) throws Exception {
+    String port = PORTS.get(random.nextInt(PORTS.size()));
+    switch (random.nextInt(8)) {
+      case 0 -> PairOfWires.link("down", PULLED.get(random.nextInt(PULLED.size())));
+      case 1, 2 -> PairOfWires.link("loss", String.valueOf(random.nextInt(1 + MAX_LOSS)), port);
+      case 3, 4 ->
+          PairOfWires.link("delay", String.valueOf(random.nextInt(1 + MAX_DELAY_MICROS)), port);
+      case 5 -> PairOfWires.link("clear", port);
+      default -> {
+        // Stays as it is.
+      }
+    }
+  }
+
+  /** A buffer of two ranks; its cables change while a round runs. */
+  private void run(long seed, Faults faults) throws Exception {
+    BufferConfig config =
+        BufferConfig.builder()
+            .hidden(HIDDEN)
+            .topK(2)
+            .experts(2)
+            .highThroughput(TOKENS)
+            .lowLatency(LOW_LATENCY_TOKENS)
+            .engine(engine())
+            .ranksPerNode(1)
+            .wire("verbs-2x4")
+            .wireOptions(WireOptions.builder().gpuDirect(gpuDirect()).build())
+            .timeout(TIMEOUT)
+            .build();
+    try {
+      ThreadRanks.run(
+          2,
+          group -> {
+            // Both ranks draw the same operations.
+            SplittableRandom random = new SplittableRandom(seed);
+            try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+              for (int round = 0; round < ROUNDS; round++) {
+                group.barrier(TIMEOUT);
+                Future<?> change = group.rank() == 0 ? started(faults, round) : null;
+                if (random.nextBoolean()) {
+                  highThroughput(buffer, round);
+                } else {
+                  lowLatency(buffer, round);
+                }
+                if (change != null) {
+                  change.get(1, TimeUnit.MINUTES);
+                }
+              }
+            }
+          });
+    } finally {
+      for (String port : PORTS) {
+        PairOfWires.link("clear", port);
+        PairOfWires.link("up", port);
+      }
+    }
+  }
+
+  private static Future<?> started(Faults faults, int round) {
+    var task =
+        new FutureTask<>(
+            () -> {
+              faults.before(round);
+              return true;
+            });
+    Thread.ofPlatform().start(task);
+    return task;
+  }
+
+  private static void highThroughput(ExpertBuffer buffer, int round) {
+    FlatDispatch dispatch = buffer.dispatch(rows(buffer.rank(), round, TOKENS, 1), routing(TOKENS));
+    MemorySegment received = dispatch.x().segment();
+    long half = received.byteSize() / 2;
+    for (int source = 0; source < 2; source++) {
+      assertSame(
+          "round " + round + ", rows of rank " + source,
+          received.asSlice(source * half, half),
+          rows(source, round, TOKENS, 1));
+    }
+    Tensor sums = buffer.combine(dispatch.x(), dispatch.handle()).x();
+    assertSame("round " + round, sums.segment(), rows(buffer.rank(), round, TOKENS, 2));
+  }
+
+  private static void lowLatency(ExpertBuffer buffer, int round) {
+    Routing routing = routing(LOW_LATENCY_TOKENS);
+    LowLatencyDispatch dispatch =
+        buffer.lowLatencyDispatch(
+            rows(buffer.rank(), round, LOW_LATENCY_TOKENS, 1),
+            routing,
+            LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build());
+    Tensor sums =
+        buffer
+            .lowLatencyCombine(
+                dispatch.x(), routing, dispatch.handle(), LowLatencyCombineOptions.DEFAULT)
+            .x();
+    assertSame("round " + round, sums.segment(), rows(buffer.rank(), round, LOW_LATENCY_TOKENS, 2));
+  }
+
+  private static void assertSame(String what, MemorySegment actual, Tensor expected) {
+    assertThat(actual.mismatch(expected.segment())).as(what).isEqualTo(-1);
+  }
+
+  /** Rows that differ by rank, round and token, exact in BF16, as twice these are. */
+  private static Tensor rows(int rank, int round, int tokens, int factor) {
+    float[] values = new float[tokens * HIDDEN];
+    for (int i = 0; i < values.length; i++) {
+      values[i] = factor * (1 + rank * 64 + (i / HIDDEN + i + 7 * round) % 61);
+    }
+    return Tensor.fromFloats(values, DType.BF16, tokens, HIDDEN);
+  }
+
+  private static Routing routing(int tokens) {
+    int[] experts = new int[2 * tokens];
+    float[] weights = new float[2 * tokens];
+    for (int i = 0; i < experts.length; i++) {
+      experts[i] = i % 2;
+      weights[i] = 1;
+    }
+    return Routing.of(experts, weights, 2);
+  }
+}
