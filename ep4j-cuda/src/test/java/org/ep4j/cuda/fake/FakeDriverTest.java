@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.lang.foreign.MemorySegment;
+import java.util.concurrent.FutureTask;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
@@ -11,6 +12,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.cuda.driver.VmmMemory;
 import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.fake.FakeDriver.Call;
 import org.junit.jupiter.api.Test;
 import org.opentest4j.TestAbortedException;
 
@@ -67,6 +69,29 @@ class FakeDriverTest {
       assertThat(FakeDriver.memory(memory.address()).start()).isEqualTo(memory.address());
       assertThat(FakeDriver.live())
           .contains(FakeDriver.Kind.ADDRESSES, FakeDriver.Kind.HANDLE, FakeDriver.Kind.MAPPING);
+    }
+  }
+
+  /** A test polls what other threads' ranks have launched. */
+  @Test
+  void tellsItsCallsWhileOtherThreadsCall() throws Exception {
+    int copies = 20_000;
+    try (CudaDevice device = CudaDevice.open(0);
+        DeviceMemory memory = DeviceMemory.allocate(device, 16)) {
+      FutureTask<Void> calling =
+          new FutureTask<>(
+              () -> {
+                for (int i = 0; i < copies; i++) {
+                  memory.copyFrom(8, MemorySegment.ofArray(new long[1]));
+                }
+                return null;
+              });
+      Thread.ofPlatform().start(calling);
+      while (!calling.isDone()) {
+        assertThat(FakeDriver.calls()).extracting(Call::result).containsOnly(0);
+      }
+      calling.get();
+      assertThat(FakeDriver.calls("cuMemcpyHtoD_v2")).hasSize(copies);
     }
   }
 }
