@@ -16,6 +16,8 @@ import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.moe.cublas.Cublas;
+import org.ep4j.moe.cublas.CublasLt;
+import org.ep4j.moe.cublas.Fp8Product;
 import org.ep4j.moe.cublas.Product;
 import org.ep4j.tensor.FloatConversions;
 import org.junit.jupiter.api.BeforeAll;
@@ -124,11 +126,67 @@ class CublasTest {
           cases.add(drawn(memory, false, false));
         }
         List<Product> products = cases.stream().map(Case::product).toList();
-        MemorySegment table = memory.of(Cublas.addresses(products));
-        cublas.multiplyAll(products, table.address());
+        cublas.multiplyAll(products, addresses -> memory.of(addresses).address());
         cases.forEach(CublasTest::assertComputed);
       }
     }
+  }
+
+  @Test
+  void productsOfFp8AreThoseOfPlainArithmetic() {
+    try (var memory = new GuardedMemory();
+        CublasLt cublas = CublasLt.open(1, memory.allocate(256).address()).orElseThrow()) {
+      for (int number = 0; number < 6; number++) {
+        int rows = Fp8Product.ROWS * (1 + random.nextInt(3));
+        int columns = 128 * (1 + random.nextInt(2));
+        int terms = Fp8Product.TERMS * (1 + random.nextInt(2));
+        byte[] left = FloatConversions.floatToE4m3(values(rows * terms));
+        byte[] right = FloatConversions.floatToE4m3(values(columns * terms));
+        float[] scales = factors(terms / 128 * rows);
+        float[] factors = factors(columns / 128 * (terms / 128));
+        // Each second time, addresses are multiples of 16 alone.
+        int more = number % 2 * Fp8Product.ALIGNMENT;
+        MemorySegment out = memory.allocate(2L * rows * columns + more).asSlice(more);
+        assertThat(cublas.supports(columns, terms)).isTrue();
+        cublas.multiply(
+            new Fp8Product(
+                rows,
+                columns,
+                terms,
+                bytes(memory, left, more),
+                memory.of(scales).address(),
+                bytes(memory, right, more),
+                memory.of(factors).address(),
+                out.address()));
+        for (int i = 0; i < rows * columns; i++) {
+          double sum = 0;
+          for (int t = 0; t < terms; t++) {
+            sum +=
+                (double) FloatConversions.e4m3ToFloat(left[i / columns * terms + t])
+                    * scales[t / 128 * rows + i / columns]
+                    * FloatConversions.e4m3ToFloat(right[i % columns * terms + t])
+                    * factors[i % columns / 128 * (terms / 128) + t / 128];
+          }
+          float value = FloatConversions.bf16ToFloat(out.getAtIndex(ValueLayout.JAVA_SHORT, i));
+          assertThat((double) value).isCloseTo(sum, within(1e-3 + Math.abs(sum) / 256));
+        }
+      }
+      assertThat(cublas.supports(128, 384)).isFalse();
+      assertThat(cublas.supports(64, 512)).isFalse();
+    }
+  }
+
+  private float[] factors(int count) {
+    var factors = new float[count];
+    for (int i = 0; i < count; i++) {
+      factors[i] = .5f + random.nextFloat();
+    }
+    return factors;
+  }
+
+  private static long bytes(GuardedMemory memory, byte[] values, int more) {
+    MemorySegment place = memory.allocate(values.length + more).asSlice(more);
+    return place.copyFrom(MemorySegment.ofArray(values)).address();
   }
 
   /** A process of its own: a library is loaded once. */
@@ -161,8 +219,15 @@ class CublasTest {
         products.add(
             Product.byWeights(1, 1, 2, factors.address(), factors.address(), result.address()));
       }
-      cublas.multiplyAll(products, 0);
-      System.out.print(cublas.isGrouped());
+      var grouped = new boolean[1];
+      cublas.multiplyAll(
+          products,
+          addresses -> {
+            grouped[0] = true;
+            return memory.of(addresses).address();
+          });
+      System.out.print(CublasLt.open(1, memory.allocate(256).address()).isPresent() + " ");
+      System.out.print(grouped[0]);
       for (MemorySegment result : results) {
         short bits = result.get(ValueLayout.JAVA_SHORT, 0);
         System.out.print(" " + FloatConversions.bf16ToFloat(bits));
@@ -176,7 +241,7 @@ class CublasTest {
   void librariesWithoutGroupsComputeOneProductAfterTheOther(@TempDir Path directory)
       throws IOException, InterruptedException {
     HostCompiler.Outcome outcome = inAnotherProcess(HostCublas.withoutGroups(directory).toString());
-    assertThat(outcome.output()).endsWith("false 2.0 8.0 18.0");
+    assertThat(outcome.output()).endsWith("false false 2.0 8.0 18.0");
   }
 
   @Test

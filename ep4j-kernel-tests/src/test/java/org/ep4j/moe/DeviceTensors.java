@@ -74,7 +74,7 @@ final class DeviceTensors implements InvocationHandler {
   private static @Nullable Object argument(@Nullable Object given) {
     return switch (given) {
       case Tensor tensor -> onHost(tensor);
-      case Tokens tokens -> Tokens.of(onHost(tokens.x()));
+      case Tokens tokens -> new Tokens(onHost(tokens.x()), orNull(tokens.scales()), null);
       case Routing routing ->
           new Routing(
               onHost(routing.topkIdx()),

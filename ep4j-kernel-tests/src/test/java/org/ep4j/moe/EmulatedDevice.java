@@ -4,12 +4,16 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import org.ep4j.cuda.emulator.EmulatedLibrary;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.moe.cublas.Cublas;
+import org.ep4j.moe.cublas.CublasLt;
+import org.ep4j.moe.cublas.Fp8Product;
 import org.ep4j.moe.cublas.Product;
+import org.ep4j.moe.gpu.CapturedWork;
 import org.ep4j.moe.gpu.LayerDevice;
 import org.ep4j.moe.gpu.MoeKernel;
 import org.ep4j.moe.gpu.WorkQueue;
@@ -73,10 +77,29 @@ final class EmulatedDevice implements LayerDevice {
     return side;
   }
 
+  /** The same calls for each replay: operations of the host engine cannot be recorded. */
+  @Override
+  public CapturedWork capture(Runnable calls) {
+    assertThat(main.enqueued + side.enqueued).isEqualTo(main.done + side.done);
+    return new CapturedWork() {
+      @Override
+      public void enqueue() {
+        calls.run();
+      }
+
+      @Override
+      public void close() {
+        // Nothing was recorded.
+      }
+    };
+  }
+
   @Override
   public void close() {
-    main.cublas.close();
-    side.cublas.close();
+    for (Queue queue : List.of(main, side)) {
+      queue.cublas.close();
+      queue.lt.close();
+    }
     memory.close();
   }
 
@@ -85,6 +108,7 @@ final class EmulatedDevice implements LayerDevice {
     private final DeviceStream stream;
     private final boolean late;
     private final Cublas cublas;
+    private final CublasLt lt;
     private final long[] points = new long[POINTS];
     private final Deque<Runnable> waiting = new ArrayDeque<>();
 
@@ -97,7 +121,7 @@ final class EmulatedDevice implements LayerDevice {
       this.late = late;
       stream = new DeviceStream(handle);
       cublas = Cublas.open(handle, allocate(256));
-      assertThat(cublas.isGrouped()).isTrue();
+      lt = CublasLt.open(handle, allocate(256)).orElseThrow();
     }
 
     private void enqueue(Runnable work) {
@@ -137,15 +161,33 @@ final class EmulatedDevice implements LayerDevice {
 
     @Override
     public void multiplyAll(List<Product> products) {
-      if (!products.isEmpty()) {
-        List<Product> copy = List.copyOf(products);
-        MemorySegment table = memory.of(Cublas.addresses(copy));
-        enqueue(
-            () -> {
-              cublas.multiplyAll(copy, table.address());
-              memory.release(table.address());
-            });
-      }
+      List<Product> copy = List.copyOf(products);
+      enqueue(
+          () -> {
+            List<MemorySegment> tables = new ArrayList<>();
+            cublas.multiplyAll(
+                copy,
+                addresses -> {
+                  tables.add(memory.of(addresses));
+                  return tables.getLast().address();
+                });
+            tables.forEach(table -> memory.release(table.address()));
+          });
+    }
+
+    @Override
+    public boolean hasFp8Products(int columns, int terms) {
+      return lt.supports(columns, terms);
+    }
+
+    @Override
+    public void multiply(Fp8Product product) {
+      enqueue(() -> lt.multiply(product));
+    }
+
+    @Override
+    public long table(long... numbers) {
+      return memory.of(numbers).address();
     }
 
     @Override

@@ -3,100 +3,24 @@ package org.ep4j.moe;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
-import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
-import java.util.Random;
-import org.ep4j.cuda.emulator.EmulatedLibrary;
 import org.ep4j.moe.gpu.MoeKernel;
-import org.ep4j.moe.gpu.MoeSources;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.routing.Routing;
-import org.ep4j.tensor.DType;
-import org.ep4j.tensor.FloatConversions;
 import org.ep4j.tensor.Tensor;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /**
  * The kernels of a layer in the emulator, on random cases, have the bits of the layer on the host.
  * {@code -Dep4j.seed} selects other cases.
  */
-class MoeKernelsOnTheHostTest {
-  private static final long SEED = Long.getLong("ep4j.seed", 1);
-  private static final int CASES = Integer.getInteger("ep4j.cases", 60);
-
-  @TempDir static Path directory;
-  private static EmulatedLibrary library;
-
-  private final GuardedMemory memory = new GuardedMemory();
-  private final Random random = new Random(SEED);
-
-  @BeforeAll
-  static void compile() throws IOException, InterruptedException {
-    library = EmulatedLibrary.compile(directory, MoeSources.ENTRY, MoeSources.files());
-  }
-
-  @AfterEach
-  void nothingIsWrittenBehindMemory() {
-    memory.close();
-  }
-
-  private void run(MoeKernel kernel, int sharedFloats, Object... parameters) {
-    assertThat(parameters).hasSize(kernel.parameters());
-    int blocks = 1 + random.nextInt(3);
-    library.run(
-        random.nextLong(),
-        kernel.symbol(),
-        blocks,
-        kernel.threads(),
-        (long) kernel.warps() * sharedFloats * Float.BYTES,
-        Arrays.stream(parameters)
-            .mapToLong(p -> p instanceof MemorySegment s ? s.address() : ((Number) p).longValue())
-            .toArray());
-  }
-
-  private static float[] floats(MemorySegment part) {
-    return part.toArray(ValueLayout.JAVA_FLOAT);
-  }
-
-  private static float[] bf16Values(MemorySegment part) {
-    short[] bits = part.toArray(ValueLayout.JAVA_SHORT);
-    var values = new float[bits.length];
-    for (int i = 0; i < bits.length; i++) {
-      values[i] = FloatConversions.bf16ToFloat(bits[i]);
-    }
-    return values;
-  }
-
-  private static float[] rounded(float[] values) {
-    return Tensor.fromFloats(values, DType.BF16, values.length).toFloatArray();
-  }
-
-  private MemorySegment bf16(float[] values) {
-    var bits = new short[values.length];
-    for (int i = 0; i < bits.length; i++) {
-      bits[i] = FloatConversions.floatToBf16(values[i]);
-    }
-    return memory.of(bits);
-  }
-
-  private float[] values(int count, float scale) {
-    var values = new float[count];
-    for (int i = 0; i < count; i++) {
-      values[i] = scale * (float) random.nextGaussian();
-    }
-    return values;
-  }
-
+class MoeKernelsOnTheHostTest extends EmulatedKernelCases {
   /** The product of the host adds to +0, so that it has no -0. */
   private static float[] withoutSignOfZeros(float[] values) {
     for (int i = 0; i < values.length; i++) {
@@ -219,6 +143,27 @@ class MoeKernelsOnTheHostTest {
       Routed routed = route(drawn, logits);
       long expected = logits.length == 0 ? 0 : ~(long) first;
       assertThat(routed.bad).as("case " + number + " of seed " + SEED).isEqualTo(expected);
+      assertThatTokensWithBadLogitsChooseNothing(drawn, logits, routed);
+    }
+  }
+
+  private static void assertThatTokensWithBadLogitsChooseNothing(
+      Case drawn, float[] logits, Routed routed) {
+    int experts = drawn.config.experts();
+    int topK = drawn.config.topK();
+    int[] ids = routed.ids.toArray(ValueLayout.JAVA_INT);
+    for (int token = 0; token < drawn.tokens; token++) {
+      boolean finite = true;
+      for (int e = 0; e < experts; e++) {
+        finite &= Float.isFinite(logits[token * experts + e]);
+      }
+      int[] own = Arrays.copyOfRange(ids, token * topK, (token + 1) * topK);
+      boolean chosen = finite;
+      assertThat(Arrays.stream(own)).allMatch(id -> chosen ? id >= 0 : id == -1);
+      if (!finite) {
+        assertThat(Arrays.copyOfRange(floats(routed.weights), token * topK, (token + 1) * topK))
+            .containsOnly(0f);
+      }
     }
   }
 
@@ -269,7 +214,7 @@ class MoeKernelsOnTheHostTest {
       int tokens = random.nextInt(60);
       var ids = new int[tokens * topK];
       for (int i = 0; i < ids.length; i++) {
-        ids[i] = random.nextInt(experts);
+        ids[i] = random.nextInt(8) == 0 ? -1 : random.nextInt(experts);
       }
       int rank = random.nextInt(ranks);
       Routing expected =
@@ -289,6 +234,51 @@ class MoeKernelsOnTheHostTest {
       assertThat(physical.toArray(ValueLayout.JAVA_INT))
           .as("case " + number + " of seed " + SEED)
           .isEqualTo(expected.topkIdx().toIntArray());
+    }
+  }
+
+  // --- few rows ------------------------------------------------------------------------------
+
+  @Test
+  void fewRowsAreMultipliedByTheWeightsOfTheirExpert() {
+    for (int number = 0; number < CASES / 4; number++) {
+      var of = new FewRowsCase(random);
+      MemorySegment out = bf16(of.before);
+      runIn(
+          MoeKernel.FEW_ROWS,
+          MoeKernel.FEW_ROWS_BYTES,
+          bf16(of.x),
+          memory.of(of.counts.given()),
+          of.places,
+          of.experts,
+          of.columns,
+          of.terms,
+          bf16(of.weights),
+          out);
+      of.check("case " + number + " of seed " + SEED, bf16Values(out));
+    }
+  }
+
+  @Test
+  void swigluOfGroupsHasTheBitsOfSwiglu() {
+    for (int number = 0; number < CASES; number++) {
+      int groups = 1 + random.nextInt(4);
+      int places = 1 + random.nextInt(30);
+      int width = MoeKernel.VECTOR * (1 + random.nextInt(40));
+      FewRowsCase.Counts counts = FewRowsCase.Counts.of(random, groups, places);
+      MemorySegment both = bf16(rounded(values(groups * places * 2 * width, 2)));
+      MemorySegment all = memory.allocate((long) groups * places * width * Short.BYTES);
+      run(MoeKernel.SWIGLU, 0, both, groups * places, width, all);
+      float[] untouched = rounded(values(groups * places * width, 1));
+      MemorySegment out = bf16(untouched);
+      run(MoeKernel.SWIGLU_GROUPS, 0, both, memory.of(counts.given()), places, groups, width, out);
+      float[] expected = bf16Values(all);
+      for (int g = 0; g < groups; g++) {
+        int end = (g + 1) * places * width;
+        int from = g * places * width + counts.rows()[g] * width;
+        System.arraycopy(untouched, from, expected, from, end - from);
+      }
+      assertThat(bf16Values(out)).as("case " + number + " of seed " + SEED).isEqualTo(expected);
     }
   }
 

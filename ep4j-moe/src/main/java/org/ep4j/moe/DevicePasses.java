@@ -1,7 +1,5 @@
 package org.ep4j.moe;
 
-import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -9,47 +7,44 @@ import java.util.List;
 import java.util.Optional;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
-import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertRows;
 import org.ep4j.GroupedDispatch;
-import org.ep4j.LowLatencyCombineOptions;
-import org.ep4j.LowLatencyDispatch;
-import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Tokens;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.execution.Event;
 import org.ep4j.execution.Execution;
 import org.ep4j.moe.DeviceExperts.Group;
 import org.ep4j.moe.DeviceExperts.Groups;
-import org.ep4j.moe.cublas.Product;
+import org.ep4j.moe.cublas.Fp8Product;
 import org.ep4j.moe.gpu.DeviceScratch;
 import org.ep4j.moe.gpu.LayerDevice;
 import org.ep4j.moe.gpu.MoeKernel;
 import org.ep4j.moe.gpu.WorkQueue;
 import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.tensor.DType;
-import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.Tensor;
 
 /**
  * Passes of a layer on a GPU, in BF16 with sums in FP32.
  *
  * <p>The main queue has the router, the operations of the buffer and the experts; the side queue
- * has the shared expert, whose result combine adds as a bias. The host waits twice: for the word
- * that reports a bad logit, before anything is sent, and for the numbers of rows. Each call orders
- * its work after all work that both queues have, and returns when all of it has ended.
+ * has the shared expert, whose result combine adds as a bias. The host waits for the word that
+ * reports a bad logit, before anything is sent, and, except in decoding, for the numbers of rows.
+ * Each call orders its work after all work that both queues have, and returns when all of it has
+ * ended.
  */
 final class DevicePasses implements Passes {
   /** Points of the main queue. */
   private static final int BEGIN = 0;
 
   private static final int ROUTED = 1;
-  private static final int DISPATCHED = 2;
-  private static final int COMPUTED = 3;
-  private static final int COMBINED = 4;
+  static final int DISPATCHED = 2;
+  static final int COMPUTED = 3;
+  static final int COMBINED = 4;
 
   /** Points of the side queue. */
   private static final int SHARED_BEGIN = 0;
@@ -61,10 +56,17 @@ final class DevicePasses implements Passes {
   private final MoeShape shape;
   private final WorkQueue main;
   private final WorkQueue side;
+  private final DeviceRows rows;
   private final DeviceRouter router;
   private final DeviceExperts experts;
   private final Optional<DeviceExperts> shared;
   private final Execution onMain;
+  private final DeviceDecoding decoding;
+
+  /** Whether experts multiply rows of FP8 as they are, outside of decoding. */
+  private final boolean multipliesFp8;
+
+  private final DispatchOptions dispatching;
 
   /** Of passes without a backward pass, and of backward passes. */
   private final DeviceScratch scratch;
@@ -85,7 +87,7 @@ final class DevicePasses implements Passes {
    * What a pass keeps.
    *
    * @param x of the caller, [T, H]
-   * @param rows received, [N, H]
+   * @param rows received, BF16 [N, H]
    * @param both factors of SwiGLU of the rows, [N, 2I]
    * @param rowWeights FP32 [N]
    * @param bothOfShared factors of SwiGLU of the tokens, 0 without a shared expert
@@ -119,7 +121,8 @@ final class DevicePasses implements Passes {
       ExpertBuffer buffer,
       MoeShape shape,
       ReplicatedPlacement placement,
-      MoeWeights weights) {
+      MoeWeights weights,
+      RowTypes types) {
     this.device = device;
     this.buffer = buffer;
     this.shape = shape;
@@ -128,19 +131,35 @@ final class DevicePasses implements Passes {
     onMain = Execution.on(main.stream());
     scratch = new DeviceScratch(device);
     backwardScratch = new DeviceScratch(device);
+    rows = new DeviceRows(types, shape.hidden());
     router =
         new DeviceRouter(device, shape.router(), shape.hidden(), buffer.rank(), placement, weights);
-    experts = new DeviceExperts(device, shape.hidden(), shape.intermediate());
-    for (int e = 0; e < weights.experts().size(); e++) {
-      experts.add("experts[" + e + "]", weights.experts().get(e));
-    }
-    shared = weights.shared().map(this::shared);
-  }
-
-  private DeviceExperts shared(ExpertWeights weights) {
-    var one = new DeviceExperts(device, shape.hidden(), shape.sharedIntermediate());
-    one.add("shared", weights);
-    return one;
+    experts = DeviceExperts.of(device, shape.hidden(), shape.intermediate(), weights.experts());
+    shared =
+        weights
+            .shared()
+            .map(
+                one ->
+                    DeviceExperts.shared(device, shape.hidden(), shape.sharedIntermediate(), one));
+    // The same on all ranks, which may have different libraries and weights.
+    boolean aligned = types.quantised() && alignment(buffer) >= Fp8Product.ROWS;
+    dispatching =
+        DispatchOptions.builder()
+            .expertAlignment(aligned ? Fp8Product.ROWS : 1)
+            .execution(onMain)
+            .build();
+    multipliesFp8 = aligned && experts.multipliesFp8(main);
+    decoding =
+        new DeviceDecoding(
+            device,
+            buffer,
+            rows,
+            router,
+            experts,
+            shared.map(
+                _ ->
+                    (memory, x, tokens) ->
+                        sharedExpert(memory, x, tokens, takeShared(memory, tokens))));
   }
 
   /** Copies the weights to a device, which the passes own from now on, also if this throws. */
@@ -149,15 +168,21 @@ final class DevicePasses implements Passes {
       ExpertBuffer buffer,
       MoeShape shape,
       ReplicatedPlacement placement,
-      MoeWeights weights) {
+      MoeWeights weights,
+      RowTypes types) {
     try {
       requireFit(shape);
       device.enter();
-      return new DevicePasses(device, buffer, shape, placement, weights);
+      return new DevicePasses(device, buffer, shape, placement, weights, types);
     } catch (RuntimeException e) {
       device.close();
       throw e;
     }
+  }
+
+  /** Largest alignment of groups for which the buffer has memory. */
+  private static int alignment(ExpertBuffer buffer) {
+    return buffer.config().highThroughput().orElseThrow().expertAlignment();
   }
 
   private static void requireFit(MoeShape shape) {
@@ -187,12 +212,17 @@ final class DevicePasses implements Passes {
     long y = scratch.take(DeviceExperts.bf16(tokens, shape.hidden()));
     DeviceRouter.Choices choices = route(scratch, x, tokens);
     long added = sharedExpert(scratch, x, tokens, takeShared(scratch, tokens));
-    GroupedDispatch received = dispatch(x, choices);
+    GroupedDispatch received = dispatch(scratch, x, choices);
     try (DispatchHandle handle = received.handle()) {
       Groups groups = groups(received);
       long results = received.combineInput(DType.BF16).address();
       long both = scratch.take(experts.factorBytes(groups.rows()));
-      experts.forward(main, scratch, groups, received.x().address(), both, results);
+      if (multipliesFp8) {
+        forwardFp8(scratch, received, groups, both, results);
+      } else {
+        long rowsOfExperts = rows.received(main, scratch, received);
+        experts.forward(main, scratch, groups, rowsOfExperts, both, results);
+      }
       main.mark(COMPUTED);
       combine(handle, results, tensor(y, DType.BF16, tokens), added);
     }
@@ -210,18 +240,20 @@ final class DevicePasses implements Passes {
       DeviceRouter.Choices choices = route(memory, x, tokens);
       long bothOfShared = takeShared(memory, tokens);
       long added = sharedExpert(memory, x, tokens, bothOfShared);
-      GroupedDispatch received = dispatch(x, choices);
+      GroupedDispatch received = dispatch(memory, x, choices);
       DispatchHandle handle = received.handle();
       try {
         Groups groups = groups(received);
-        long rowBytes = DeviceExperts.bf16(groups.rows(), shape.hidden());
-        long rows = memory.take(rowBytes);
-        main.copy(rows, received.x().address(), rowBytes);
+        long rowsOfExperts = rows.copied(main, memory, received);
         long rowWeights = memory.take(DType.FP32.bytes(groups.rows()));
         main.copy(rowWeights, received.rowWeights().address(), DType.FP32.bytes(groups.rows()));
         long both = memory.take(experts.factorBytes(groups.rows()));
         long results = received.combineInput(DType.BF16).address();
-        experts.forward(main, memory, groups, rows, both, results);
+        if (multipliesFp8) {
+          forwardFp8(memory, received, groups, both, results);
+        } else {
+          experts.forward(main, memory, groups, rowsOfExperts, both, results);
+        }
         main.mark(COMPUTED);
         Tensor result = tensor(y, DType.BF16, tokens);
         combine(handle, results, result, added);
@@ -236,7 +268,7 @@ final class DevicePasses implements Passes {
                 choices,
                 handle,
                 groups,
-                rows,
+                rowsOfExperts,
                 both,
                 rowWeights,
                 bothOfShared,
@@ -253,8 +285,13 @@ final class DevicePasses implements Passes {
     }
   }
 
-  /** Checks a tensor of a call; returns the number of tokens. */
-  private int begin(String name, Tensor tensor, DType... types) {
+  private void forwardFp8(
+      DeviceScratch memory, GroupedDispatch received, Groups groups, long both, long results) {
+    long scales = received.scales().address();
+    experts.forwardFp8(main, memory, groups, received.x().address(), scales, both, results);
+  }
+
+  private void requireRows(String name, Tensor tensor, DType... types) {
     if (tensor.dimensions() != 2
         || tensor.size(1) != shape.hidden()
         || !List.of(types).contains(tensor.dtype())
@@ -266,6 +303,11 @@ final class DevicePasses implements Passes {
           List.of(types) + " [tokens, " + shape.hidden() + "] on device " + device.ordinal(),
           "convert it, or copy it there");
     }
+  }
+
+  /** Checks a tensor of a call; returns the number of tokens. */
+  private int begin(String name, Tensor tensor, DType... types) {
+    requireRows(name, tensor, types);
     device.enter();
     // What an exception has left in either queue comes before this call.
     main.after(side);
@@ -301,14 +343,14 @@ final class DevicePasses implements Passes {
     return out;
   }
 
-  private GroupedDispatch dispatch(Tensor x, DeviceRouter.Choices choices) {
-    DispatchOptions options = DispatchOptions.builder().execution(onMain).build();
-    GroupedDispatch received = buffer.dispatchGrouped(x, choices.routing(), options);
+  private GroupedDispatch dispatch(DeviceScratch memory, Tensor x, DeviceRouter.Choices choices) {
+    Tokens sent = rows.sent(main, memory, x);
+    GroupedDispatch received = buffer.dispatchGrouped(sent, choices.routing(), dispatching);
     main.mark(DISPATCHED);
     return received;
   }
 
-  /** Groups of received rows without padding: their alignment is 1. */
+  /** Groups of received rows; those of padding belong to none. */
   private static Groups groups(GroupedDispatch received) {
     List<Group> groups = new ArrayList<>();
     for (ExpertRows own : received.expertRows()) {
@@ -326,15 +368,15 @@ final class DevicePasses implements Passes {
       main.after(side);
       options.bias(tensor(added, DType.BF16, Math.toIntExact(y.size(0))));
     }
-    Combine sums = buffer.combine(rows(results, handle.rows()), handle, options.build());
+    Combine sums = buffer.combine(results(results, handle.rows()), handle, options.build());
     main.mark(COMBINED);
     sums.event().await();
     main.await();
     times = measured();
   }
 
-  private Tensor rows(long address, long rows) {
-    return Tensor.ofDevice(address, device.ordinal(), DType.BF16, rows, shape.hidden());
+  private Tensor results(long address, long count) {
+    return Tensor.ofDevice(address, device.ordinal(), DType.BF16, count, shape.hidden());
   }
 
   @Override
@@ -360,59 +402,26 @@ final class DevicePasses implements Passes {
     scratch.reset();
     long y = scratch.take(DeviceExperts.bf16(tokens, shape.hidden()));
     Tensor result = tensor(y, DType.BF16, tokens);
-    DeviceRouter.Choices choices = route(scratch, x, tokens);
-    long added = sharedExpert(scratch, x, tokens, takeShared(scratch, tokens));
-    LowLatencyDispatch received =
-        buffer.lowLatencyDispatch(
-            x,
-            choices.routing(),
-            LowLatencyDispatchOptions.builder().format(RowFormat.BF16).execution(onMain).build());
-    main.mark(DISPATCHED);
-    received.event().await();
-    Groups groups = groups(received);
-    long both = scratch.take(experts.factorBytes(groups.rows()));
-    Tensor results = buffer.lowLatencyCombineBuffer(received.handle());
-    experts.forward(main, scratch, groups, received.x().address(), both, results.address());
-    main.mark(COMPUTED);
-    buffer
-        .lowLatencyCombine(
-            results,
-            choices.routing(),
-            received.handle(),
-            LowLatencyCombineOptions.builder()
-                .order(CombineOrder.EXPERT)
-                .zeroCopy(true)
-                .out(result)
-                .execution(onMain)
-                .build())
-        .event()
-        .await();
-    if (added != 0) {
-      main.after(side);
-      long vectors = (long) tokens * shape.hidden() / MoeKernel.VECTOR;
-      main.launch(MoeKernel.ADD, MoeKernel.ADD.blocksOfThreads(vectors), 0, y, added, y, vectors);
-    }
-    main.mark(COMBINED);
+    Event end = decoding.enqueue(scratch, x, route(scratch, x, tokens), result);
+    end.await();
     main.await();
     times = measured();
     return result;
   }
 
-  /** Groups of the received rows, whose numbers are on the GPU. */
-  private Groups groups(LowLatencyDispatch received) {
-    Tensor counts = received.counts();
-    long places = received.x().size(1);
-    MemorySegment words = main.fetch(counts.address(), Math.toIntExact(counts.byteSize()));
-    List<Group> groups = new ArrayList<>();
-    long packed = 0;
-    for (int e = 0; e < counts.elements(); e++) {
-      int rows = words.getAtIndex(ValueLayout.JAVA_INT, e);
-      if (rows > 0) {
-        groups.add(new Group(e, e * places, packed, rows));
-        packed += rows;
-      }
+  @Override
+  public DecodeStep captureDecode(Tensor x, Tensor y) {
+    int tokens = begin("x", x, DType.BF16);
+    requireRows("y", y, DType.BF16);
+    if (y.size(0) != tokens) {
+      throw new InvalidArgumentException(
+          ErrorCode.MOE_SHAPE,
+          "y",
+          y.toString(),
+          tokens + " rows, as x",
+          "pass a tensor for the results of these tokens");
     }
-    return new Groups(groups, packed);
+    return decoding.capture(x, y);
   }
 
   // --- backward -------------------------------------------------------------------------------
@@ -437,8 +446,8 @@ final class DevicePasses implements Passes {
       Tensor grad = inBf16(memory, gradOfY, tokens);
       sharedBackward(memory, pass, grad, of);
       GroupedDispatch received = buffer.dispatchGrouped(Tokens.of(grad), pass.handle, onMain);
-      long rows = pass.groups.rows();
-      long dots = memory.take(DType.FP32.bytes(rows));
+      long count = pass.groups.rows();
+      long dots = memory.take(DType.FP32.bytes(count));
       experts.backward(
           main,
           memory,
@@ -450,14 +459,14 @@ final class DevicePasses implements Passes {
           dots,
           of.experts);
       long results = received.combineInput(DType.BF16).address();
-      main.multiplyAll(experts.toRows(pass.groups, pass.both, results));
+      experts.toRows(main, memory, pass.groups, pass.both, results);
       long sums = memory.take(DeviceExperts.bf16(tokens, shape.hidden()));
       Combine back =
           buffer.combine(
-              rows(results, rows),
+              results(results, count),
               pass.handle,
               CombineOptions.builder()
-                  .topkWeights(Tensor.ofDevice(dots, device.ordinal(), DType.FP32, rows))
+                  .topkWeights(Tensor.ofDevice(dots, device.ordinal(), DType.FP32, count))
                   .out(tensor(sums, DType.BF16, tokens))
                   .execution(onMain)
                   .build());
@@ -475,10 +484,7 @@ final class DevicePasses implements Passes {
           of.router);
       if (shared.isPresent()) {
         main.after(side);
-        for (Product product :
-            shared.get().toRows(Groups.one(tokens), pass.bothOfShared, gradOfX)) {
-          main.multiply(product.inFp32(true));
-        }
+        shared.get().addToRows(main, memory, Groups.one(tokens), pass.bothOfShared, gradOfX);
       }
       back.event().await();
       main.await();

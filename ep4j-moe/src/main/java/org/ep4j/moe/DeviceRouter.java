@@ -6,6 +6,7 @@ import java.util.Optional;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.moe.cublas.Product;
+import org.ep4j.moe.gpu.Bf16Weights;
 import org.ep4j.moe.gpu.DeviceScratch;
 import org.ep4j.moe.gpu.LayerDevice;
 import org.ep4j.moe.gpu.MoeKernel;
@@ -65,7 +66,7 @@ final class DeviceRouter {
     // The host's router checks its matrices.
     Router checked = new Router(config, of.router(), of.bias(), hidden);
     weights = device.allocate(DeviceExperts.bf16(config.experts(), hidden));
-    DeviceExperts.write(device, weights, checked.weights());
+    Bf16Weights.write(device, weights, checked.weights().values());
     Optional<Tensor> given = of.bias();
     bias = given.isEmpty() ? 0 : written(MemorySegment.ofArray(checked.bias()));
     bad = device.allocate(Long.BYTES);

@@ -1,6 +1,7 @@
 package org.ep4j.moe;
 
 import java.util.Arrays;
+import java.util.Optional;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.tensor.DType;
@@ -27,16 +28,49 @@ final class Expert {
   record Activations(Matrix x, Matrix swished, Matrix linear) {}
 
   Expert(String name, ExpertWeights weights, int hidden, int intermediate) {
-    w1 = matrix(name + ".w1", weights.w1(), intermediate, hidden);
-    w3 = matrix(name + ".w3", weights.w3(), intermediate, hidden);
-    w2 = matrix(name + ".w2", weights.w2(), hidden, intermediate);
+    Optional<ExpertWeights.Factors> factors = weights.factors();
+    w1 = matrix(name + ".w1", weights.w1(), factors.map(f -> f.w1()), intermediate, hidden);
+    w3 = matrix(name + ".w3", weights.w3(), factors.map(f -> f.w3()), intermediate, hidden);
+    w2 = matrix(name + ".w2", weights.w2(), factors.map(f -> f.w2()), hidden, intermediate);
     w1Transposed = w1.transposed().copy();
     w3Transposed = w3.transposed().copy();
     w2Transposed = w2.transposed().copy();
   }
 
-  /** Values of a tensor of one shape. */
-  static Matrix matrix(String name, Tensor tensor, int rows, int columns) {
+  /** Values of a tensor of one shape, with factors of blocks or without. */
+  static Matrix matrix(
+      String name, Tensor tensor, Optional<Tensor> factors, int rows, int columns) {
+    if (factors.isEmpty()) {
+      return matrix(name, tensor, rows, columns);
+    }
+    float[] ofBlocks = factors(name, tensor, factors.get(), rows, columns);
+    float[] values = tensor.toFloatArray();
+    int across = (columns + ExpertWeights.BLOCK - 1) / ExpertWeights.BLOCK;
+    for (int i = 0; i < values.length; i++) {
+      int block = i / columns / ExpertWeights.BLOCK * across + i % columns / ExpertWeights.BLOCK;
+      values[i] *= ofBlocks[block];
+    }
+    return Matrix.of(values, rows, columns);
+  }
+
+  /** Factors of the blocks of a matrix of FP8, which is checked too. */
+  static float[] factors(String name, Tensor tensor, Tensor factors, int rows, int columns) {
+    checkShape(name, tensor, rows, columns);
+    if (tensor.onDevice() || tensor.dtype() != DType.FP8_E4M3) {
+      throw new InvalidArgumentException(
+          ErrorCode.MOE_SHAPE,
+          name,
+          tensor.toString(),
+          DType.FP8_E4M3 + " in host memory, because it has factors",
+          "pass factors with matrices of FP8 alone");
+    }
+    int block = ExpertWeights.BLOCK;
+    return matrix(
+            name + " factors", factors, (rows + block - 1) / block, (columns + block - 1) / block)
+        .values();
+  }
+
+  private static void checkShape(String name, Tensor tensor, int rows, int columns) {
     if (!Arrays.equals(tensor.shape(), new long[] {rows, columns})) {
       throw new InvalidArgumentException(
           ErrorCode.MOE_SHAPE,
@@ -45,6 +79,11 @@ final class Expert {
           "[" + rows + ", " + columns + "]",
           "pass weights of the layer's shape");
     }
+  }
+
+  /** Values of a tensor of one shape. */
+  static Matrix matrix(String name, Tensor tensor, int rows, int columns) {
+    checkShape(name, tensor, rows, columns);
     if (tensor.onDevice() || !tensor.dtype().floating() || tensor.dtype().bits() < Short.SIZE) {
       throw new InvalidArgumentException(
           ErrorCode.MOE_SHAPE,

@@ -19,7 +19,6 @@ import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.FloatConversions;
-import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.Tensor;
 
 /**
@@ -33,9 +32,6 @@ final class HostPasses implements Passes {
   private static final CombineOptions BY_EXPERTS =
       CombineOptions.builder().order(CombineOrder.EXPERT).build();
 
-  private static final LowLatencyDispatchOptions SEND =
-      LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
-
   private static final LowLatencyCombineOptions RETURN =
       LowLatencyCombineOptions.builder().order(CombineOrder.EXPERT).zeroCopy(true).build();
 
@@ -45,7 +41,9 @@ final class HostPasses implements Passes {
   /** Where experts and their replicas are. */
   private final ReplicatedPlacement placement;
 
-  private final DType rowType;
+  private final RowTypes types;
+  private final HostRows rows;
+  private final LowLatencyDispatchOptions send;
   private final Router router;
   private final List<Expert> experts = new ArrayList<>();
   private final Optional<Expert> shared;
@@ -80,11 +78,17 @@ final class HostPasses implements Passes {
   private record OfExpert(ExpertRows rows, Expert.Activations activations, Matrix out) {}
 
   HostPasses(
-      ExpertBuffer buffer, MoeShape shape, ReplicatedPlacement placement, MoeWeights weights) {
+      ExpertBuffer buffer,
+      MoeShape shape,
+      ReplicatedPlacement placement,
+      MoeWeights weights,
+      RowTypes types) {
     this.buffer = buffer;
     this.shape = shape;
     this.placement = placement;
-    rowType = buffer.config().highThroughput().orElseThrow().rowDType();
+    this.types = types;
+    rows = new HostRows(types);
+    send = LowLatencyDispatchOptions.builder().format(rows.lowLatencyFormat()).build();
     router = new Router(shape.router(), weights.router(), weights.bias(), shape.hidden());
     for (ExpertWeights expert : weights.experts()) {
       experts.add(
@@ -111,11 +115,11 @@ final class HostPasses implements Passes {
     Routing routing = routing(router.choose(tokens));
     long route = clock.lap();
     Tensor sent = Tensor.fromFloats(tokens.values(), DType.BF16, tokens.rows(), shape.hidden());
-    LowLatencyDispatch received = buffer.lowLatencyDispatch(sent, routing, SEND);
+    LowLatencyDispatch received = buffer.lowLatencyDispatch(sent, routing, send);
     long dispatch = clock.lap();
     Tensor results = buffer.lowLatencyCombineBuffer(received.handle());
     for (ExpertRows own : received.expertRows()) {
-      write(pass(own, values(own.of(received.x()))).out(), own.of(results));
+      write(pass(own, rows.received(own, received)).out(), own.of(results));
     }
     long ofExperts = clock.lap();
     Optional<Matrix> ofShared = passOfShared(tokens).map(OfExpert::out);
@@ -125,6 +129,23 @@ final class HostPasses implements Passes {
     ofShared.ifPresent(added -> add(added.values(), y));
     times = new LayerTimes(route, dispatch, ofExperts, sharedExpert, clock.lap());
     return Tensor.of(y, tokens.rows(), shape.hidden());
+  }
+
+  /** Each replay is a call. */
+  @Override
+  public DecodeStep captureDecode(Tensor x, Tensor y) {
+    Expert.matrix("y", y, Math.toIntExact(x.size(0)), shape.hidden());
+    return new DecodeStep() {
+      @Override
+      public void replay() {
+        y.copyFrom(decode(x).toFloatArray());
+      }
+
+      @Override
+      public void close() {
+        // Nothing was recorded.
+      }
+    };
   }
 
   private static void add(float[] values, float[] sums) {
@@ -165,15 +186,15 @@ final class HostPasses implements Passes {
     Matrix tokens = Expert.matrix("x", x, Math.toIntExact(x.size(0)), shape.hidden());
     Router.Choices choices = router.choose(tokens);
     long route = clock.lap();
-    GroupedDispatch received = buffer.dispatchGrouped(rows(tokens), routing(choices));
+    GroupedDispatch received = buffer.dispatchGrouped(rows.sent(tokens), routing(choices));
     long dispatch = clock.lap();
     DispatchHandle handle = received.handle();
     try {
-      Tensor results = received.combineInput(rowType);
+      Tensor results = received.combineInput(types.results());
       float[] rowWeights = received.rowWeights().toFloatArray();
       List<OfExpert> passes = new ArrayList<>();
       for (ExpertRows own : received.expertRows()) {
-        OfExpert pass = pass(own, values(own.of(received.x())));
+        OfExpert pass = pass(own, rows.received(own, received));
         write(pass.out(), own.of(results));
         if (keeps) {
           passes.add(pass);
@@ -183,7 +204,7 @@ final class HostPasses implements Passes {
       List<OfExpert> ofShared = passOfShared(tokens).stream().toList();
       long sharedExpert = clock.lap();
       CombineOptions.Builder options = BY_EXPERTS.toBuilder().applyWeights(true);
-      ofShared.forEach(pass -> options.bias(rows(pass.out())));
+      ofShared.forEach(pass -> options.bias(rows.unquantised(pass.out())));
       Tensor sums = buffer.combine(results, handle, options.build()).x();
       Tensor y = Tensor.of(sums.toFloatArray(), tokens.rows(), shape.hidden());
       times = new LayerTimes(route, dispatch, ofExperts, sharedExpert, clock.lap());
@@ -214,15 +235,15 @@ final class HostPasses implements Passes {
     try (Kept pass = forward.kept(Kept.class)) {
       Matrix tokens = pass.x;
       Matrix grad = Expert.matrix("gradOfY", gradOfY, tokens.rows(), shape.hidden());
-      GroupedDispatch received = buffer.dispatchGrouped(Tokens.of(rows(grad)), pass.handle);
-      Tensor gradients = received.x();
-      Tensor results = received.combineInput(rowType);
+      GroupedDispatch received =
+          buffer.dispatchGrouped(Tokens.of(rows.unquantised(grad)), pass.handle);
+      Tensor results = received.combineInput(types.results());
       var gradOfRowWeights = new float[Math.toIntExact(received.rows())];
       Map<Integer, ExpertWeights> ofExperts = new HashMap<>();
       for (OfExpert expert : pass.experts) {
         ExpertRows own = expert.rows();
         int first = Math.toIntExact(own.first());
-        Matrix group = values(own.of(gradients));
+        Matrix group = rows.received(own, received);
         for (int row = 0; row < group.rows(); row++) {
           gradOfRowWeights[first + row] = dot(expert.out(), group, row);
           // The weight of a row: combine multiplied its result by it.
@@ -251,16 +272,6 @@ final class HostPasses implements Passes {
       }
       return new MoeGradients(Expert.tensor(gradOfX), ofRouter, inOrder, ofShared);
     }
-  }
-
-  /** Rows in the type in which they travel. */
-  private Tensor rows(Matrix matrix) {
-    return Tensor.fromFloats(matrix.values(), rowType, matrix.rows(), matrix.columns());
-  }
-
-  private static Matrix values(Tensor rows) {
-    return Matrix.of(
-        rows.toFloatArray(), Math.toIntExact(rows.size(0)), Math.toIntExact(rows.size(1)));
   }
 
   private static void write(Matrix matrix, Tensor target) {

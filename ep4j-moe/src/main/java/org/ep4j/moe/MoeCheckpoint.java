@@ -10,6 +10,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.stream.Stream;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.io.SafetensorsFile;
@@ -23,15 +24,12 @@ import org.ep4j.tensor.Tensor;
  * DeepSeek-V3, in one file or several. Files are mapped; a rank reads its own experts alone.
  *
  * <p>DeepSeek-V3's FP8 matrices have a factor ({@code weight_scale_inv}) for each block of 128 by
- * 128 elements; they become FP32.
+ * 128 elements, which the weights of experts keep.
  */
 public final class MoeCheckpoint implements AutoCloseable {
   private static final String ONE_FILE = "model.safetensors";
   private static final String INDEX = "model.safetensors.index.json";
   private static final String FACTORS = "_scale_inv";
-
-  /** Rows and columns of a block with a factor. */
-  private static final int BLOCK = 128;
 
   private final MoeModel model;
   private final Path directory;
@@ -132,7 +130,7 @@ public final class MoeCheckpoint implements AutoCloseable {
     }
     int shared = shape().sharedIntermediate();
     return new MoeWeights(
-        tensor(prefix + "gate.weight", shape().router().experts(), shape().hidden()),
+        unquantised(prefix + "gate.weight", shape().router().experts(), shape().hidden()),
         model.hasBias() ? Optional.of(bias(prefix + MoeModel.BIAS)) : Optional.empty(),
         experts,
         shared > 0 ? Optional.of(expert(prefix + "shared_experts.", shared)) : Optional.empty());
@@ -140,10 +138,26 @@ public final class MoeCheckpoint implements AutoCloseable {
 
   private ExpertWeights expert(String name, int intermediate) {
     int hidden = shape().hidden();
+    String w1 = name + model.w1() + ".weight";
+    String w3 = name + model.w3() + ".weight";
+    String w2 = name + model.w2() + ".weight";
+    boolean inFp8 =
+        Stream.of(w1, w3, w2).allMatch(matrix -> found(matrix).dtype() == DType.FP8_E4M3);
+    if (!inFp8) {
+      return new ExpertWeights(
+          unquantised(w1, intermediate, hidden),
+          unquantised(w3, intermediate, hidden),
+          unquantised(w2, hidden, intermediate));
+    }
     return new ExpertWeights(
-        tensor(name + model.w1() + ".weight", intermediate, hidden),
-        tensor(name + model.w3() + ".weight", intermediate, hidden),
-        tensor(name + model.w2() + ".weight", hidden, intermediate));
+        tensor(w1, intermediate, hidden),
+        tensor(w3, intermediate, hidden),
+        tensor(w2, hidden, intermediate),
+        Optional.of(
+            new ExpertWeights.Factors(
+                factors(w1, intermediate, hidden),
+                factors(w3, intermediate, hidden),
+                factors(w2, hidden, intermediate))));
   }
 
   /** Refuses a layer with other tensors than its model has. */
@@ -185,19 +199,21 @@ public final class MoeCheckpoint implements AutoCloseable {
   private Tensor tensor(String name, int rows, int columns) {
     Tensor tensor = found(name);
     checkShape(name, tensor, rows, columns);
+    return tensor;
+  }
+
+  private Tensor unquantised(String name, int rows, int columns) {
+    Tensor tensor = tensor(name, rows, columns);
     if (tensor.dtype() != DType.FP8_E4M3) {
       return tensor;
     }
-    String factorsName = name + FACTORS;
-    Tensor factors = found(factorsName);
-    int across = (columns + BLOCK - 1) / BLOCK;
-    checkShape(factorsName, factors, (rows + BLOCK - 1) / BLOCK, across);
-    float[] factor = factors.toFloatArray();
-    float[] values = tensor.toFloatArray();
-    for (int i = 0; i < values.length; i++) {
-      values[i] *= factor[i / columns / BLOCK * across + i % columns / BLOCK];
-    }
-    return Tensor.of(values, rows, columns);
+    Optional<Tensor> factors = Optional.of(factors(name, rows, columns));
+    return Expert.tensor(Expert.matrix(name, tensor, factors, rows, columns));
+  }
+
+  private Tensor factors(String name, int rows, int columns) {
+    int block = ExpertWeights.BLOCK;
+    return tensor(name + FACTORS, (rows + block - 1) / block, (columns + block - 1) / block);
   }
 
   private Tensor found(String name) {

@@ -1,6 +1,7 @@
 package org.ep4j.moe;
 
 import java.util.Objects;
+import java.util.Optional;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
@@ -34,12 +35,13 @@ import org.ep4j.tensor.Tensor;
  */
 public final class MoeLayer implements AutoCloseable {
   private final Passes passes;
+  private final RowTypes types;
 
   /**
    * A layer whose experts exist once, where the buffer has them.
    *
    * @param buffer of {@link #bufferConfig}, or with other settings
-   * @param weights copied: to FP32 on the host, to BF16 on a GPU
+   * @param weights copied: to FP32 on the host, to BF16 or FP8 on a GPU
    * @throws InvalidArgumentException if buffer, shape and weights do not fit together
    * @throws org.ep4j.error.EngineUnavailableException if a GPU lacks cuBLAS
    */
@@ -52,22 +54,55 @@ public final class MoeLayer implements AutoCloseable {
    *
    * @param buffer of {@link #bufferConfig}, or with other settings
    * @param placement of the buffer's experts, the physical ones
-   * @param weights of this rank's physical experts; copied: to FP32 on the host, to BF16 on a GPU
+   * @param weights of this rank's physical experts; copied: to FP32 on the host, to BF16 on a GPU,
+   *     but those of FP8 with whole blocks to FP8
    * @throws InvalidArgumentException if buffer, shape, placement and weights do not fit together
    * @throws org.ep4j.error.EngineUnavailableException if a GPU lacks cuBLAS
    */
   public MoeLayer(
       ExpertBuffer buffer, MoeShape shape, ReplicatedPlacement placement, MoeWeights weights) {
-    requireFit(buffer, shape, placement, weights);
+    this(buffer, shape, placement, weights, Optional.empty());
+  }
+
+  /**
+   * A layer whose tokens travel in a given type, with replicas of experts or not.
+   *
+   * <p>With {@link DType#FP8_E4M3}, tokens are rounded to BF16 and quantised with an FP32 scale for
+   * each 128 elements, and experts compute with the products of elements and scales, rounded to
+   * BF16. Router and shared expert take the tokens as they are. Results and gradients travel in
+   * BF16, or in the wider type of the buffer's rows on the host. The gradient passes through the
+   * quantisation as if it were the identity.
+   *
+   * @param tokens {@link DType#FP8_E4M3} also over a buffer for wider rows, as training needs it;
+   *     or the type of the buffer's rows, on GPUs BF16
+   * @throws InvalidArgumentException as above, or if FP8 rows have no whole blocks of 128
+   */
+  public MoeLayer(
+      ExpertBuffer buffer,
+      MoeShape shape,
+      ReplicatedPlacement placement,
+      MoeWeights weights,
+      DType tokens) {
+    this(buffer, shape, placement, weights, Optional.of(tokens));
+  }
+
+  private MoeLayer(
+      ExpertBuffer buffer,
+      MoeShape shape,
+      ReplicatedPlacement placement,
+      MoeWeights weights,
+      Optional<DType> tokens) {
+    types = requireFit(buffer, shape, placement, weights, tokens);
     passes =
         buffer.deviceOrdinal().isEmpty()
-            ? new HostPasses(buffer, shape, placement, weights)
+            ? new HostPasses(buffer, shape, placement, weights, types)
             : DevicePasses.of(
                 CudaLayerDevice.open(buffer.deviceOrdinal().getAsInt()),
                 buffer,
                 shape,
                 placement,
-                weights);
+                weights,
+                types);
   }
 
   /** A layer on a given device, which it closes. */
@@ -76,13 +111,18 @@ public final class MoeLayer implements AutoCloseable {
       ExpertBuffer buffer,
       MoeShape shape,
       ReplicatedPlacement placement,
-      MoeWeights weights) {
-    requireFit(buffer, shape, placement, weights);
-    passes = DevicePasses.of(device, buffer, shape, placement, weights);
+      MoeWeights weights,
+      Optional<DType> tokens) {
+    types = requireFit(buffer, shape, placement, weights, tokens);
+    passes = DevicePasses.of(device, buffer, shape, placement, weights, types);
   }
 
-  private static void requireFit(
-      ExpertBuffer buffer, MoeShape shape, ReplicatedPlacement placement, MoeWeights weights) {
+  private static RowTypes requireFit(
+      ExpertBuffer buffer,
+      MoeShape shape,
+      ReplicatedPlacement placement,
+      MoeWeights weights,
+      Optional<DType> tokens) {
     BufferConfig config = buffer.config();
     if (buffer.deviceOrdinal().isEmpty()) {
       check("buffer.engine", config.engine(), EngineName.HOST);
@@ -101,6 +141,10 @@ public final class MoeLayer implements AutoCloseable {
     int local = placement.placement().localExperts(buffer.rank());
     check("weights.experts", weights.experts().size(), local);
     check("weights.shared", weights.shared().isPresent(), shape.sharedIntermediate() > 0);
+    RowTypes types =
+        tokens.map(type -> RowTypes.of(buffer, type)).orElseGet(() -> RowTypes.of(buffer));
+    RowTypes.requireBlocks(types.tokens(), shape.hidden());
+    return types;
   }
 
   private static ExpertPlacement placement(ExpertBuffer buffer) {
@@ -147,9 +191,24 @@ public final class MoeLayer implements AutoCloseable {
   public static BufferConfig.Builder bufferConfig(
       String engine, MoeShape shape, ReplicatedPlacement placement, int maxTokens) {
     boolean onHost = engine.equals(EngineName.HOST);
-    if (!onHost) {
+    return bufferConfig(engine, shape, placement, maxTokens, onHost ? DType.FP32 : DType.BF16);
+  }
+
+  /**
+   * Settings of a buffer for such layers with replicas, for rows of a given type.
+   *
+   * @param engine {@link EngineName#HOST} or {@link EngineName#CUDA}
+   * @param maxTokens most tokens of a rank
+   * @param rows with {@link DType#FP8_E4M3}, tokens of a layer travel in FP8, and it does not
+   *     train: pass a wider type here and FP8_E4M3 to the layer for that
+   * @throws InvalidArgumentException if FP8 rows have no whole blocks of 128
+   */
+  public static BufferConfig.Builder bufferConfig(
+      String engine, MoeShape shape, ReplicatedPlacement placement, int maxTokens, DType rows) {
+    if (!engine.equals(EngineName.HOST)) {
       check("engine", engine, EngineName.CUDA);
     }
+    RowTypes.requireBlocks(rows, shape.hidden());
     return BufferConfig.builder()
         .engine(engine)
         .hidden(shape.hidden())
@@ -158,7 +217,7 @@ public final class MoeLayer implements AutoCloseable {
         .highThroughput(
             HighThroughputConfig.builder()
                 .maxTokens(maxTokens)
-                .rowDType(onHost ? DType.FP32 : DType.BF16)
+                .rowDType(rows)
                 .layouts(Layout.EXPERT_MAJOR)
                 .build());
   }
@@ -174,8 +233,9 @@ public final class MoeLayer implements AutoCloseable {
   }
 
   /**
-   * The layer's result for few tokens, by low latency. Rows travel in BF16. On the host, without a
-   * shared expert, the result has the bits of {@link #forward} over a buffer whose rows are BF16.
+   * The layer's result for few tokens, by low latency. Tokens travel in FP8 if those of {@link
+   * #forward} do, and otherwise in BF16, results in BF16. On the host, without a shared expert, the
+   * result has the bits of {@link #forward} over a buffer whose rows are BF16.
    *
    * @param x this rank's tokens as of {@link #forward}; at most as many as low latency of the
    *     buffer accepts
@@ -187,10 +247,27 @@ public final class MoeLayer implements AutoCloseable {
   }
 
   /**
+   * Records {@link #decode} for two tensors, so that a replay is one call of the driver: on a GPU,
+   * a CUDA graph. The number of tokens and the memory of both tensors are fixed; both are in use
+   * until the step is closed. Collective; decodes twice, and overwrites {@code y}.
+   *
+   * @param x this rank's tokens as of {@link #decode}
+   * @param y where replays put their results, [T, H]: on the host of a floating-point type, on a
+   *     GPU BF16
+   * @throws IllegalStateException if the buffer has no low latency
+   */
+  public DecodeStep captureDecode(Tensor x, Tensor y) {
+    return passes.captureDecode(x, y);
+  }
+
+  /**
    * As {@link #forward}, and keeps what {@link #backward} needs. On a GPU, the tokens do not change
    * until then, and the result is valid until the pass is closed.
+   *
+   * @throws IllegalStateException if the buffer has rows of FP8 alone; nothing is sent
    */
   public ForwardPass forwardForTraining(Tensor x) {
+    types.requireGradients();
     return passes.forwardForTraining(x);
   }
 

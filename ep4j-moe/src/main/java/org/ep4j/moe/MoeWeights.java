@@ -21,4 +21,16 @@ public record MoeWeights(
   public MoeWeights {
     experts = List.copyOf(experts);
   }
+
+  /**
+   * The same weights without matrices of FP8, which become FP32: on a GPU, they are then kept in
+   * BF16, in twice the memory.
+   */
+  public MoeWeights dequantised() {
+    return new MoeWeights(
+        router,
+        bias,
+        experts.stream().map(ExpertWeights::dequantised).toList(),
+        shared.map(ExpertWeights::dequantised));
+  }
 }

@@ -8,6 +8,8 @@ interface Passes extends AutoCloseable {
 
   Tensor decode(Tensor x);
 
+  DecodeStep captureDecode(Tensor x, Tensor y);
+
   ForwardPass forwardForTraining(Tensor x);
 
   MoeGradients backward(ForwardPass pass, Tensor gradOfY);

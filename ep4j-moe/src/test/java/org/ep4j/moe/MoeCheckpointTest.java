@@ -62,6 +62,40 @@ class MoeCheckpointTest {
     assertLayer(layer, 2, List.of(1, 2));
   }
 
+  @Test
+  void matricesOfFp8KeepTheirFactors() throws IOException {
+    var layer =
+        new PlainMoe(new MoeShape(160, 136, 272, RouterConfig.sigmoid(8, 3, 4, 2, 2.5f)), 7);
+    String prefix = "model.layers.1.mlp.";
+    Map<String, Tensor> tensors = CheckpointFiles.tensors(layer, prefix, NAMES, DType.FP8_E4M3);
+    CheckpointFiles.write(directory, CheckpointFiles.DEEPSEEK, tensors);
+    try (MoeCheckpoint checkpoint = MoeCheckpoint.open(directory)) {
+      MoeWeights weights = checkpoint.weights(1, ExpertPlacement.blocks(8, 1), 0);
+      ExpertWeights shared = weights.shared().orElseThrow();
+      assertThat(shared.w2().dtype()).isEqualTo(DType.FP8_E4M3);
+      assertThat(shared.factors().orElseThrow().w2().shape()).containsExactly(2, 3);
+      List<ExpertWeights> all = weights.dequantised().experts();
+      for (int e = 0; e < 8; e++) {
+        assertThat(all.get(e).factors()).isEmpty();
+        assertThat(all.get(e).w1().toFloatArray()).isEqualTo(layer.experts.get(e)[0]);
+        assertThat(all.get(e).w3().toFloatArray()).isEqualTo(layer.experts.get(e)[1]);
+        assertThat(all.get(e).w2().toFloatArray()).isEqualTo(layer.experts.get(e)[2]);
+      }
+      assertThat(all.getFirst().dequantised()).isSameAs(all.getFirst());
+    }
+    // One matrix in FP32 beside two of FP8.
+    String name = prefix + "experts.2.up_proj.weight";
+    tensors.remove(name + "_scale_inv");
+    tensors.put(name, Tensor.of(layer.experts.get(2)[1], 136, 160));
+    CheckpointFiles.write(directory, CheckpointFiles.DEEPSEEK, tensors);
+    try (MoeCheckpoint checkpoint = MoeCheckpoint.open(directory)) {
+      ExpertWeights mixed = checkpoint.weights(1, ExpertPlacement.blocks(8, 1), 0).experts().get(2);
+      assertThat(mixed.factors()).isEmpty();
+      assertThat(mixed.w1().toFloatArray()).isEqualTo(layer.experts.get(2)[0]);
+      assertThat(mixed.w3().toFloatArray()).isEqualTo(layer.experts.get(2)[1]);
+    }
+  }
+
   /** On two ranks, against plain arithmetic. */
   private void assertLayer(PlainMoe plain, int number, List<Integer> layers) {
     int hidden = plain.shape.hidden();

@@ -313,9 +313,24 @@ class MoeLayerTest {
                 assertThat(y.length == 0 || y[0] != 0).isTrue();
               }
               assertThat(layer.times().route()).isPositive();
+              assertThatStepsDecode(layer, own);
             }
           });
     }
+  }
+
+  private static void assertThatStepsDecode(MoeLayer layer, Tensor x) {
+    int rows = (int) x.size(0);
+    int hidden = (int) x.size(1);
+    Tensor y = Tensor.of(new float[rows * hidden], rows, hidden);
+    try (DecodeStep step = layer.captureDecode(x, y)) {
+      step.replay();
+      assertThat(y.toFloatArray()).containsExactly(layer.decode(x).toFloatArray());
+    }
+    Tensor other = Tensor.of(new float[(rows + 1) * hidden], rows + 1, hidden);
+    assertThatThrownBy(() -> layer.captureDecode(x, other))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageContaining("y");
   }
 
   private static BufferConfig decoding(MoeShape shape, ReplicatedPlacement placement) {
@@ -420,6 +435,51 @@ class MoeLayerTest {
             refused(() -> new MoeLayer(flat, shape, weights), "buffer.highThroughput.layouts");
           }
         });
+  }
+
+  @Test
+  void weightsOfFp8AreElementsTimesFactors() {
+    var shape = new MoeShape(160, 136, 40, RouterConfig.softmax(4, 2));
+    var placement = ReplicatedPlacement.of(ExpertPlacement.blocks(4, 1));
+    MoeWeights weights = new RandomLayer(shape, 20).inFp8().weights(placement, 0);
+    Tensor x = Tensor.of(PlainMoe.values(new Random(21), 3 * 160, 3), 3, 160);
+    ExpertWeights first = weights.experts().getFirst();
+    ExpertWeights.Factors factors = first.factors().orElseThrow();
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer =
+              ExpertBuffer.open(group, MoeLayer.bufferConfig(shape, 1, 3).build())) {
+            float[] y = new MoeLayer(buffer, shape, weights).forward(x).toFloatArray();
+            float[] plain =
+                new MoeLayer(buffer, shape, weights.dequantised()).forward(x).toFloatArray();
+            assertThat(y).isEqualTo(plain);
+            assertThat(y[0]).isNotZero();
+            var fewer =
+                new ExpertWeights.Factors(
+                    factors.w1(), factors.w3(), Tensor.of(new float[1], 1, 1));
+            refused(
+                () -> new MoeLayer(buffer, shape, with(weights, first, fewer)),
+                "experts[0].w2 factors");
+            ExpertWeights wide = first.dequantised();
+            refused(
+                () -> new MoeLayer(buffer, shape, with(weights, wide, factors)), "experts[0].w1");
+            var without = new ExpertWeights(first.w1(), first.w3(), first.w2());
+            List<ExpertWeights> experts = new ArrayList<>(weights.experts());
+            experts.set(0, without);
+            refused(
+                () -> new MoeLayer(buffer, shape, with(weights, weights.bias(), experts)),
+                "experts[0].w1");
+          }
+        });
+  }
+
+  /** Weights whose first expert has other factors. */
+  private static MoeWeights with(
+      MoeWeights weights, ExpertWeights first, ExpertWeights.Factors factors) {
+    List<ExpertWeights> experts = new ArrayList<>(weights.experts());
+    experts.set(0, new ExpertWeights(first.w1(), first.w3(), first.w2(), Optional.of(factors)));
+    return with(weights, weights.bias(), experts);
   }
 
   private static MoeShape other(int hidden, int intermediate, int shared, int experts, int topK) {

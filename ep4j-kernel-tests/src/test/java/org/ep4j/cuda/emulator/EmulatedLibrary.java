@@ -63,8 +63,11 @@ public final class EmulatedLibrary {
     HostCompiler.require("to compile kernels for the host");
     TreeMap<String, String> sources = new TreeMap<>();
     files.forEach((name, text) -> sources.put(name, EmulatedKernels.inPlaceOfShared(name, text)));
-    // Last: it replaces the instructions of the machine.
+    // Last: they replace the instructions of the machine.
     EmulatedKernels.emulator(PROGRAM, sources);
+    for (String name : files.keySet()) {
+      EmulatedKernels.emulator(name, sources);
+    }
     sources.put(PROGRAM, "#define KERNELS \"" + entry + "\"\n" + sources.get(PROGRAM));
     List<String> parts = new ArrayList<>(OPTIONS);
     parts.add(HostCompiler.version());

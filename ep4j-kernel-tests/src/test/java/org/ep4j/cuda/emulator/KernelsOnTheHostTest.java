@@ -77,6 +77,12 @@ class KernelsOnTheHostTest {
     allCasesPass(new EmulatedKernels(directory), "internode_timeout_attribution_world", FEW_CASES);
   }
 
+  /** Its caller overwrites its rows, which ranks of its node may be about to send. */
+  @Test
+  void rowsOfAnAbortedRankAreInNoSumAcrossNodes() throws IOException, InterruptedException {
+    allCasesPass(new EmulatedKernels(directory), "internode_hasty_rank_world", FEW_CASES);
+  }
+
   /** What {@code ExpertBuffer.observe()} shows: each rank waits for the late one alone. */
   @Test
   void lateRankIsCharged() throws IOException, InterruptedException {

@@ -13,8 +13,10 @@ namespace combining {
 #include "combine/expert_combine.cu"
 #include "combine/expert_pull_combine.cu"
 #include "internode/internode_combine.cu"
+#include "internode/internode_by_experts.cu"
 }  // namespace combining
 
+#include "internode_hasty_rank_world.hpp"
 #include "internode_observation_world.hpp"
 #include "internode_timeout_attribution_world.hpp"
 #include "internode_world.hpp"
@@ -28,6 +30,7 @@ namespace emulator {
 const Worlds worlds = {
     {"internode_world", internode_case},
     {"internode_timeout_attribution_world", internode_timeout_attribution_case},
+    {"internode_hasty_rank_world", internode_hasty_rank_case},
     {"internode_observation_world", internode_observation_case},
 #if EP4J_PUT_TRANSPORT != 2
     ONE_NODE_WORLDS,

@@ -49,7 +49,8 @@ struct Combine {
   std::vector<std::vector<char>> y, bias0, bias1, expected;
   std::vector<std::vector<float>> weights, expected_weights;
 
-  Combine(const World& world, std::shared_ptr<Handle> handle, Random& random)
+  // `only_ordered`: unless that cannot be.
+  Combine(const World& world, std::shared_ptr<Handle> handle, Random& random, bool only_ordered)
       : handle(handle),
         type((Type)random.below(3)),
         values{type == FP32},
@@ -58,7 +59,7 @@ struct Combine {
         weighted(random.once_in(2)),
         applied(handle->by_experts && handle->routing.weighted && random.once_in(2)),
         rounded(world.nodes() > 1 && type != BF16_EXACT && (type == BF16 || random.once_in(2))),
-        ordered(world.nodes() == 1 && handle->by_experts && random.once_in(3)),
+        ordered(can_order(world, *handle) && (only_ordered || random.once_in(3))),
         pulled(ordered || (world.nodes() == 1 && handle->by_experts && random.once_in(2))) {
     for (u32 r = 0; r < world.ranks; r++) {
       u64 rows = handle->deliveries[r].rows.size();
@@ -81,6 +82,11 @@ struct Combine {
   }
 
  private:
+  // Across nodes the rails must have kept where rows lie.
+  static bool can_order(const World& world, const Handle& handle) {
+    return handle.by_experts && (world.nodes() == 1 || handle.parameters[0].internode_entries != nullptr);
+  }
+
   std::vector<char> draw(u64 count, Random& random) const {
     std::vector<char> all(count * values.bytes());
     for (u64 i = 0; i < count; i++) {
@@ -190,7 +196,10 @@ class CombineAcross {
   virtual ~CombineAcross() = default;
 
   // Tokens of a chunk, for all ranks in a pass of columns.
-  virtual u32 draw_chunks(const Handle& handle, u64 row_bytes) = 0;
+  virtual u32 draw_chunks(const Combine& combine, u64 row_bytes) = 0;
+
+  // Bytes of a pass of columns in the order of experts: all rows of a token fit into a slot.
+  virtual u64 ordered_row_bytes(const Handle& handle) const = 0;
 
   // The kernel, its warps and shared memory.
   virtual void set_launch(combining::CombineParameters& p, u32 rank, const Combine& combine,
@@ -204,11 +213,13 @@ inline u32 row_list(const combining::CombineParameters& p) {
 
 class Combining {
  public:
+  bool only_ordered = false;  // all combines are, if they can be
+
   explicit Combining(Dispatching& world, CombineAcross* across = nullptr)
       : world(world), across(across) {}
 
   void combine(std::shared_ptr<Handle> handle) {
-    auto combine = std::make_shared<Combine>(world.world, handle, world.random);
+    auto combine = std::make_shared<Combine>(world.world, handle, world.random, only_ordered);
     chunks.clear();
     u32 elsewhere = combine->pulled || world.random.once_in(2) ? 0 : world.random.between(2, 4);
     for (u32 r = 0; r < world.world.ranks; r++) {
@@ -243,8 +254,9 @@ class Combining {
     p.internode = handle.parameters[r].internode;
     p.internode_routes = handle.parameters[r].internode_routes;
     p.internode_tokens = handle.parameters[r].internode_tokens;
+    p.internode_entries = handle.parameters[r].internode_entries;
     bool pulls = combine->pulled || !handle.by_experts;
-    int readers = readable && across == nullptr && pulls ? EVERYBODY : (int)r;
+    int readers = readable && (across == nullptr || combine->ordered) && pulls ? EVERYBODY : (int)r;
     p.y = world.copy(combine->y[r], "y", readers);
     p.hidden = combine->hidden;
     p.weights = combine->weighted ? world.copy(combine->weights[r], "row weights", readers) : nullptr;
@@ -267,7 +279,8 @@ class Combining {
     p.host_abort = world.abort;
     // Rows that are wider in the return buffer travel in several passes of columns, as in Combiner.
     u32 traveling = combine->type == BF16 || (combine->type == BF16_EXACT && pulls) ? 2 : 4;
-    u64 largest = world.at.return_row_bytes / traveling / 8 * 8;
+    u64 row_bytes = across != nullptr && combine->ordered ? across->ordered_row_bytes(handle) : world.at.return_row_bytes;
+    u64 largest = row_bytes / traveling / 8 * 8;
     Receipt last = world.receipt(r);
     for (u64 column = 0; column < p.hidden; column += largest) {
       p.column = column;
@@ -275,7 +288,7 @@ class Combining {
       p.return_row_bytes = p.columns * traveling;
       p.receipt = column + p.columns == p.hidden ? last : Receipt{0, last.completed};
       if (across != nullptr && chunks.count(column) == 0) {
-        chunks[column] = across->draw_chunks(handle, p.return_row_bytes);
+        chunks[column] = across->draw_chunks(*combine, p.return_row_bytes);
       }
       p.chunk_tokens = chunks[column];
       p.rounded = combine->pulled ? combine->type != BF16_EXACT : combine->rounded;

@@ -24,6 +24,7 @@ class Dispatching {
   u32 max_alignment;
   Region at;
   u32 blocks_of_device = 6;
+  bool only_by_experts = false;  // all new dispatches are EXPERT_MAJOR
   std::vector<char*> regions;
   std::vector<Record*> records;
   std::vector<u64*> completed;
@@ -64,7 +65,7 @@ class Dispatching {
   }
 
   std::shared_ptr<Handle> dispatch() {
-    auto handle = std::make_shared<Handle>(Handle{Routing(world, random), random.once_in(2), false, {}, {}, {}, {}});
+    auto handle = std::make_shared<Handle>(Handle{Routing(world, random), only_by_experts || random.once_in(2), false, {}, {}, {}, {}});
     bool tight = random.once_in(8);
     for (u32 r = 0; r < world.ranks; r++) {
       u32 alignment = random.between(1, max_alignment);

@@ -23,6 +23,9 @@ inline void internode_case(u64 seed) {
     dispatching.blocks_of_device = 1;
   }
   Combining combining(dispatching, &across);
+  if (seed % 3 == 0) {
+    across.order(dispatching, combining);
+  }
   std::shared_ptr<Handle> last;
   for (u32 left = world.large() ? 2 : machine.random.between(1, 5); left > 0; left--) {
     // An overflow or a refusal ends in an exception: that handle is not used again.

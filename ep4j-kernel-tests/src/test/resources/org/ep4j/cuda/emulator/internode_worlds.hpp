@@ -9,9 +9,18 @@ namespace emulator {
 class InternodeWorlds : public Across, public CombineAcross {
  public:
   InternodeWorlds(Machine& machine, const World& world)
-      : machine(machine), random(machine.random), world(world), nodes(machine, world, min_slot(world)) {}
+      : machine(machine),
+        random(machine.random),
+        world(world),
+        nodes(machine, world, min_slot(world)),
+        keeps_entries(!random.once_in(4)) {}
 
   InternodeNodes& internode() { return nodes; }
+
+  // Every combine is in the order of experts.
+  void order(Dispatching& dispatching, Combining& combining) {
+    dispatching.only_by_experts = combining.only_ordered = keeps_entries = true;
+  }
 
   void set_constants(DispatchParameters& p, u32 r) override {
     p.node_of = nodes.node_of;
@@ -22,6 +31,11 @@ class InternodeWorlds : public Across, public CombineAcross {
   void set_handle(DispatchParameters& p, u32 r) override {
     u64 words = (u64)nodes.partners_of_rank(r) * world.max_tokens * p.top_k;
     p.internode_routes = machine.memory.allocate<u64>(words, "internode routes", (int)r);
+    if (keeps_entries) {
+      p.internode_entries = machine.memory.allocate<u64>(words, "internode entries", (int)r);
+      // As an earlier dispatch with the memory of the handle may have left it: a row of this rank.
+      std::fill_n(p.internode_entries, words, (u64)r << 32);
+    }
   }
 
   void draw_chunks(const Routing& routing, Payload& payload) override {
@@ -71,14 +85,25 @@ class InternodeWorlds : public Across, public CombineAcross {
 
   void ended() override { nodes.open--; }
 
-  u32 draw_chunks(const Handle& handle, u64 row_bytes) override {
-    u64 return_bytes = whole_lines(row_bytes + handle.routing.top_k * 4);
-    u64 largest = nodes.internode[0]->slot_bytes / (return_bytes * std::min(handle.routing.top_k, world.max_node_ranks()));
+  u32 draw_chunks(const Combine& combine, u64 row_bytes) override {
+    u32 top_k = combine.handle->routing.top_k;
+    u64 return_bytes = combine.ordered ? whole_lines(row_bytes + 4) : whole_lines(row_bytes + top_k * 4);
+    u32 rows = combine.ordered ? top_k : std::min(top_k, world.max_node_ranks());
+    u64 largest = nodes.internode[0]->slot_bytes / (return_bytes * rows);
     return random.between(1, (u32)std::min((u64)32, largest));
+  }
+
+  // As in InternodeChunks.
+  u64 ordered_row_bytes(const Handle& handle) const override {
+    return (nodes.internode[0]->slot_bytes / handle.routing.top_k / 128 * 128 - 4) / 16 * 16;
   }
 
   void set_launch(combining::CombineParameters& p, u32, const Combine& combine,
                   Launch& launch) override {
+    if (combine.ordered) {
+      set_ordered_launch(p, combine.type, launch);
+      return;
+    }
     u32 warps = random.between(4, 8);
     launch.name = "internode " + launch.name;
     launch.threads = warps * LANES;
@@ -108,6 +133,29 @@ class InternodeWorlds : public Across, public CombineAcross {
   Random& random;
   const World& world;
   InternodeNodes nodes;
+  bool keeps_entries;
+
+  void set_ordered_launch(combining::CombineParameters& p, Type type, Launch& launch) {
+    u32 warps = random.between(3, 8);
+    launch.name = "internode " + launch.name;
+    launch.threads = warps * LANES;
+    p.push_warps = 0;
+    p.stage_bytes = 0;
+    p.return_warps = random.between(1, warps - 2);
+    p.sum_warps = random.between(1, warps - 1 - (u32)p.return_warps);
+    p.load_stage_bytes = 128 * random.between(16, 40);
+    u64 words = p.ranks * 4 + 3 * p.internode->partners + 2;
+    launch.shared_bytes = (words * 4 + 127) / 128 * 128 + p.return_warps * 8192 +
+                          p.sum_warps * (p.load_stage_bytes + 8 + 64 * 12 + p.internode->nodes * 12);
+    nodes.open++;
+    launch.body = [p, type] {
+      if (type == FP32) {
+        combining::ep4j::internode_by_experts_kernel_fp32(p);
+      } else {
+        combining::ep4j::internode_by_experts_kernel_bf16(p);
+      }
+    };
+  }
 
   static u64 record_bytes(u64 row_bytes, u64 scale_bytes, u64 top_k) {
     return whole_lines(whole_lines(64 + top_k * 24 + (scale_bytes + 15) / 16 * 16) + row_bytes);
@@ -115,8 +163,9 @@ class InternodeWorlds : public Across, public CombineAcross {
 
   static u64 min_slot(const World& world) {
     u64 return_bytes = whole_lines(std::max(world.row_bytes, 32u) + world.max_choices * 4);
-    return std::max(SLOT_HEADER + record_bytes(world.row_bytes, world.scale_bytes, world.max_choices),
-                    return_bytes * std::min(world.max_choices, world.max_node_ranks()));
+    // In the order of experts a row of each choice, of at least one line.
+    return std::max({SLOT_HEADER + record_bytes(world.row_bytes, world.scale_bytes, world.max_choices),
+                     return_bytes * std::min(world.max_choices, world.max_node_ranks()), (u64)128 * world.max_choices});
   }
 };
 

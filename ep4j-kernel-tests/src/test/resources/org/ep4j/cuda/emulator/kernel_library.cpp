@@ -25,8 +25,10 @@ void call(const void* kernel, const u64* words, std::integer_sequence<u64, I...>
   }
 EP4J_CALL(3)
 EP4J_CALL(4)
+EP4J_CALL(5)
 EP4J_CALL(6)
 EP4J_CALL(7)
+EP4J_CALL(8)
 EP4J_CALL(9)
 EP4J_CALL(13)
 

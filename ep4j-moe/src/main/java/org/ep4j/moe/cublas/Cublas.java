@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
+import java.util.function.ToLongFunction;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 
@@ -15,6 +16,13 @@ import org.ep4j.error.ErrorCode;
 public final class Cublas implements AutoCloseable {
   /** Workspace of a handle, as NVIDIA recommends it for Hopper. */
   public static final long WORKSPACE_BYTES = 32 << 20;
+
+  /**
+   * Multiplications of a product from which one call a product takes less time than one call for
+   * all. On an H200 with cuBLAS 13, 64 products by matrices [4096, 7168] and [7168, 2048] cross
+   * between 64 and 96 rows; at 512 rows one call for all takes 2.2 to 2.4 times as long.
+   */
+  private static final long LARGE_PRODUCT = 1_750_000_000;
 
   /** Addresses of each product: right factor, left factor, result. */
   private static final int TABLES = 3;
@@ -64,11 +72,6 @@ public final class Cublas implements AutoCloseable {
     }
   }
 
-  /** Whether {@link #multiplyAll} is one call of the library; otherwise one a product. */
-  public boolean isGrouped() {
-    return grouped;
-  }
-
   /** Enqueues a product. */
   public void multiply(Product p) {
     check(
@@ -91,8 +94,7 @@ public final class Cublas implements AutoCloseable {
         "cublasGemmEx");
   }
 
-  /** Addresses that {@link #multiplyAll} finds in device memory. */
-  public static long[] addresses(List<Product> products) {
+  private static long[] addresses(List<Product> products) {
     int count = products.size();
     var addresses = new long[TABLES * count];
     for (int i = 0; i < count; i++) {
@@ -104,19 +106,20 @@ public final class Cublas implements AutoCloseable {
   }
 
   /**
-   * Enqueues products whose results are BF16 and do not overlap, by one call if {@link #isGrouped}.
+   * Enqueues products whose results are BF16 and do not overlap: by one call if the library has
+   * such calls and the products are small, otherwise by a call a product. A graph can hold a single
+   * product, but no table, whose memory later calls write again.
    *
-   * @param table device memory with {@link #addresses}, in stream order; read if grouped
+   * @param table writes addresses into device memory, in stream order, and returns theirs; called
+   *     at most once
    */
-  public void multiplyAll(List<Product> products, long table) {
-    if (!grouped) {
+  public void multiplyAll(List<Product> products, ToLongFunction<long[]> table) {
+    int count = products.size();
+    if (!grouped || count < 2 || areLarge(products)) {
       products.forEach(this::multiply);
       return;
     }
-    int count = products.size();
-    if (count == 0) {
-      return;
-    }
+    long at = table.applyAsLong(addresses(products));
     try (Arena words = Arena.ofConfined()) {
       var arrays = new Arrays(words, count);
       for (int i = 0; i < count; i++) {
@@ -132,17 +135,25 @@ public final class Cublas implements AutoCloseable {
               arrays.n.address(),
               arrays.k.address(),
               arrays.alpha.address(),
-              table,
+              at,
               arrays.lda.address(),
-              table + bytes,
+              at + bytes,
               arrays.ldb.address(),
               arrays.beta.address(),
-              table + 2 * bytes,
+              at + 2 * bytes,
               arrays.ldc.address(),
               count,
               arrays.sizes.address()),
           "cublasGemmGroupedBatchedEx");
     }
+  }
+
+  private static boolean areLarge(List<Product> products) {
+    long multiplications = 0;
+    for (Product p : products) {
+      multiplications += (long) p.rows() * p.columns() * p.terms();
+    }
+    return multiplications >= LARGE_PRODUCT * products.size();
   }
 
   /** A group of one product for each: an element of each array. The library reads them at once. */
@@ -210,7 +221,7 @@ public final class Cublas implements AutoCloseable {
     return p.leftTransposed() ? p.rows() : p.terms();
   }
 
-  private static void check(int result, String call) {
+  static void check(int result, String call) {
     if (result != CublasCalls.SUCCESS) {
       throw new Ep4jException(ErrorCode.CUBLAS_CALL_FAILED, call + " failed: " + name(result));
     }

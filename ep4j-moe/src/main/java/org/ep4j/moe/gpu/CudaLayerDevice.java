@@ -71,6 +71,11 @@ public final class CudaLayerDevice implements LayerDevice {
   }
 
   @Override
+  public CapturedWork capture(Runnable calls) {
+    return CapturedGraph.of(main.cudaStream(), calls);
+  }
+
+  @Override
   public void close() {
     owned.close();
   }

@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaModule;
@@ -18,6 +19,8 @@ import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.moe.cublas.Cublas;
+import org.ep4j.moe.cublas.CublasLt;
+import org.ep4j.moe.cublas.Fp8Product;
 import org.ep4j.moe.cublas.Product;
 
 /**
@@ -25,7 +28,7 @@ import org.ep4j.moe.cublas.Product;
  *
  * <p>cuBLAS reads addresses of grouped products from device memory. They are written into host
  * memory and copied in stream order, each table to a place of its own; when the places are used up,
- * the queue waits until the copies have run.
+ * the queue waits until its work has ended.
  */
 final class CudaQueue implements WorkQueue, AutoCloseable {
   /** Tables of addresses. */
@@ -35,6 +38,10 @@ final class CudaQueue implements WorkQueue, AutoCloseable {
   private final CudaStream stream;
   private final DeviceStream view;
   private final Cublas cublas;
+
+  /** Shares the workspace of cuBLAS: calls follow each other. */
+  private final Optional<CublasLt> lt;
+
   private final Map<MoeKernel, Launch> launches = new EnumMap<>(MoeKernel.class);
   private final PinnedMemory fetched;
   private final PinnedMemory tables;
@@ -52,6 +59,8 @@ final class CudaQueue implements WorkQueue, AutoCloseable {
       view = new DeviceStream(stream.handle());
       DeviceMemory workspace = owned.own(DeviceMemory.allocate(device, Cublas.WORKSPACE_BYTES));
       cublas = owned.own(Cublas.open(stream.handle(), workspace.address()));
+      lt = CublasLt.open(stream.handle(), workspace.address());
+      lt.ifPresent(owned::own);
       for (MoeKernel kernel : MoeKernel.values()) {
         var bytes = new int[kernel.parameters()];
         Arrays.fill(bytes, Long.BYTES);
@@ -72,6 +81,10 @@ final class CudaQueue implements WorkQueue, AutoCloseable {
       owned.close();
       throw e;
     }
+  }
+
+  CudaStream cudaStream() {
+    return stream;
   }
 
   @Override
@@ -100,14 +113,21 @@ final class CudaQueue implements WorkQueue, AutoCloseable {
 
   @Override
   public void multiplyAll(List<Product> products) {
-    if (products.isEmpty()) {
-      return;
-    }
-    cublas.multiplyAll(products, cublas.isGrouped() ? table(Cublas.addresses(products)) : 0);
+    cublas.multiplyAll(products, this::table);
   }
 
-  /** Address of a table on the device, in stream order. */
-  private long table(long[] addresses) {
+  @Override
+  public boolean hasFp8Products(int columns, int terms) {
+    return lt.isPresent() && lt.get().supports(columns, terms);
+  }
+
+  @Override
+  public void multiply(Fp8Product product) {
+    lt.orElseThrow().multiply(product);
+  }
+
+  @Override
+  public long table(long... addresses) {
     int bytes = addresses.length * Long.BYTES;
     if (bytes > TABLE_BYTES) {
       throw new AssertionError(bytes + " bytes of addresses: a rank has at most 1024 experts");
@@ -146,7 +166,10 @@ final class CudaQueue implements WorkQueue, AutoCloseable {
 
   @Override
   public void mark(int point) {
-    points[point].record(stream);
+    // Times of a graph's events cannot be read.
+    if (!stream.capturing()) {
+      points[point].record(stream);
+    }
   }
 
   @Override

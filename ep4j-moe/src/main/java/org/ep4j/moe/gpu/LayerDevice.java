@@ -22,6 +22,13 @@ public interface LayerDevice extends AutoCloseable {
   /** The shared expert, beside the main queue. */
   WorkQueue side();
 
+  /**
+   * Records what {@code calls} enqueues in the main queue, and in the side queue after it waits for
+   * the main one and before the main one waits for it. Nothing runs. Calls do not wait; no work is
+   * under way, and all of it has run once, so that nothing is allocated or loaded.
+   */
+  CapturedWork capture(Runnable calls);
+
   @Override
   void close();
 }

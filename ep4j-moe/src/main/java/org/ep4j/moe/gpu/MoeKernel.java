@@ -14,7 +14,21 @@ public enum MoeKernel {
   /** From logical to physical experts. */
   REPLICAS("moe_replicas", 7, 256),
   SWIGLU("moe_swiglu", 4, 256),
+  /** SwiGLU of groups of rows whose numbers are on the GPU. */
+  SWIGLU_GROUPS("moe_swiglu_groups", 6, 256),
   SWIGLU_BACKWARD("moe_swiglu_backward", 6, 256),
+  /** Products of few rows of each expert, whose numbers are on the GPU, by its weights. */
+  FEW_ROWS("moe_few_rows", 8, 128),
+  /** The same by weights of FP8. */
+  FEW_ROWS_FP8("moe_few_rows_fp8", 9, 128),
+  /** From BF16 to FP8 with scales. */
+  QUANTISE("moe_quantise", 4, 256),
+  /** From FP8 with scales to BF16, of groups of rows whose numbers are on the GPU. */
+  DEQUANTISE("moe_dequantise", 7, 256),
+  /** Scales of rows of FP8 in the order of products of FP8. */
+  SCALES_OF_GROUPS("moe_scales_of_groups", 5, 256),
+  /** From a matrix of FP8 with factors of blocks to BF16. */
+  DEQUANTISE_WEIGHTS("moe_dequantise_weights", 5, 256),
   TO_FP32("moe_to_fp32", 3, 256),
   TO_BF16("moe_to_bf16", 3, 256),
   /** Adds matrices of BF16. */
@@ -22,6 +36,18 @@ public enum MoeKernel {
 
   /** Elements that a thread takes at a time: hidden sizes and intermediate ones are multiples. */
   public static final int VECTOR = 8;
+
+  /** Columns of a block of {@link #FEW_ROWS} and {@link #FEW_ROWS_FP8}. */
+  private static final int SLICE = 64;
+
+  /** Shared memory of a block of {@link #FEW_ROWS}: what it multiplies, and what is under way. */
+  public static final int FEW_ROWS_BYTES = 3 * (64 + SLICE) * 128;
+
+  /** Shared memory of a block of {@link #FEW_ROWS_FP8}, likewise. */
+  public static final int FEW_ROWS_FP8_BYTES = 4 * (64 * 128 + SLICE * 64);
+
+  /** Blocks that share a group of {@link #SWIGLU_GROUPS} or {@link #SCALES_OF_GROUPS}. */
+  private static final int SHARES = 16;
 
   /** Threads of a warp. */
   private static final int LANES = 32;
@@ -67,6 +93,16 @@ public enum MoeKernel {
   /** Blocks for so many pieces of work, each for a warp; at least one. */
   public int blocksOfWarps(long pieces) {
     return blocks(pieces, warps());
+  }
+
+  /** Blocks of {@link #FEW_ROWS} or {@link #FEW_ROWS_FP8} for results of so many columns. */
+  public static int blocksOfFewRows(long experts, int columns) {
+    return blocks(experts * ((columns + SLICE - 1) / SLICE), 1);
+  }
+
+  /** Blocks of {@link #SWIGLU_GROUPS} or {@link #SCALES_OF_GROUPS}. */
+  public static int blocksOfGroups(long groups) {
+    return blocks(groups * SHARES, 1);
   }
 
   private static int blocks(long pieces, int each) {

@@ -24,19 +24,24 @@ public final class MoeSources {
           "moe/activation.cuh",
           "moe/bf16.cuh",
           "moe/conversions.cuh",
+          "moe/few_rows.cuh",
+          "moe/few_rows_fp8.cuh",
+          "moe/fp8.cuh",
+          "moe/groups.cuh",
           "moe/replicas.cuh",
           "moe/route.cuh",
           "moe/route_backward.cuh",
-          "moe/swiglu.cuh");
+          "moe/swiglu.cuh",
+          "moe/tensor_cores.cuh");
 
-  /** The machine's instructions, of the CUDA engine. */
-  private static final String INSTRUCTIONS = "common/ptx.cuh";
+  /** FP8 and the machine's instructions, of the CUDA engine. */
+  private static final String SHARED = "common/fp8.cuh";
 
   private MoeSources() {}
 
   /** Text by include name. */
   public static SortedMap<String, String> files() {
-    TreeMap<String, String> files = new TreeMap<>(KernelSources.of(INSTRUCTIONS).files());
+    TreeMap<String, String> files = new TreeMap<>(KernelSources.of(SHARED).files());
     FILES.forEach(name -> files.put(name, read(name)));
     return files;
   }

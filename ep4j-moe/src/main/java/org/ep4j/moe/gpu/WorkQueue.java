@@ -3,6 +3,7 @@ package org.ep4j.moe.gpu;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
 import org.ep4j.execution.DeviceStream;
+import org.ep4j.moe.cublas.Fp8Product;
 import org.ep4j.moe.cublas.Product;
 
 /**
@@ -33,6 +34,15 @@ public interface WorkQueue {
   /** Computes products of new BF16 results that do not overlap, at once where cuBLAS can. */
   void multiplyAll(List<Product> products);
 
+  /** Whether there are products of FP8 of a size, for any number of rows. */
+  boolean hasFp8Products(int columns, int terms);
+
+  /** Computes a product of a size that exists. */
+  void multiply(Fp8Product product);
+
+  /** Copies numbers to the GPU; the address is valid until {@link #await}, at a multiple of 8. */
+  long table(long... numbers);
+
   /** Copies bytes of this GPU. */
   void copy(long to, long from, long bytes);
 
@@ -42,7 +52,7 @@ public interface WorkQueue {
   /** Later work of this queue waits for the work that {@code other} has now. */
   void after(WorkQueue other);
 
-  /** Notes the time when the work so far ends, as one of {@link #POINTS}. */
+  /** Notes the time when the work so far ends, as one of {@link #POINTS}; not while captured. */
   void mark(int point);
 
   /** Nanoseconds between two points whose work has ended. */

@@ -1,7 +1,8 @@
 // A replica for each choice of a logical expert, as ReplicatedPlacement.physicalRouting chooses: the n-th
-// choice of an expert, in the order of tokens, goes to replica (n + rank) mod its number of replicas.
+// choice of an expert, in the order of tokens, goes to replica (n + rank) mod its number of replicas. No choice
+// (-1) stays none.
 //
-// Roles: a warp takes a logical expert and reads all choices. Budget: 256 threads a block, no shared memory.
+// Roles: a warp takes a logical expert and reads all choices; that of expert 0 writes those that are none. Budget: 256 threads a block, no shared memory.
 #pragma once
 #include "common/ptx.cuh"
 
@@ -20,6 +21,9 @@ extern "C" __global__ void __launch_bounds__(256)
       if (mine) {
         u32 n = before + __popc(all & ((1u << lane_id()) - 1));
         physical[at] = table[first[e] + (int)(n % count)];
+      }
+      if (e == 0 && at < choices && ids[at] < 0) {
+        physical[at] = -1;
       }
       before += __popc(all);
     }

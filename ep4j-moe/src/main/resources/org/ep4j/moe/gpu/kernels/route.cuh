@@ -26,12 +26,18 @@ __device__ __forceinline__ RouteRule route_rule(u64 experts, u64 top_k, u64 grou
           __uint_as_float((u32)scale_bits)};
 }
 
-// Records the first logit, by tokens and experts, that is infinite or no number. `bad` is zero before: it
-// holds the complement of the position, so that the largest word is the first position.
-__device__ __forceinline__ void require_finite(float logit, u64 at, u64* bad) {
-  if ((__float_as_uint(logit) & 0x7f800000) == 0x7f800000) {
-    atomicMax(bad, ~at);
+// Whether all logits of a token are finite, on all lanes. Records the first one, by tokens and experts, that is
+// infinite or no number. `bad` is zero before: it holds the complement of the position, so that the largest
+// word is the first position.
+__device__ __forceinline__ bool are_finite(const float* row, u64 token, u64 experts, u64* bad) {
+  bool finite = true;
+  for (u32 e = lane_id(); e < experts; e += 32) {
+    if ((__float_as_uint(row[e]) & 0x7f800000) == 0x7f800000) {
+      atomicMax(bad, ~(token * experts + e));
+      finite = false;
+    }
   }
+  return __all_sync(0xffffffff, finite);
 }
 
 // Scores of a token, in global memory and in `values`, from its logits.
@@ -105,7 +111,8 @@ __device__ __forceinline__ u32 best_expert(const RouteRule& rule, const float* w
   return best;
 }
 
-// scores: [tokens, experts]; ids, weights: [tokens, top_k]. The bias is null where there is none.
+// scores: [tokens, experts]; ids, weights: [tokens, top_k]. The bias is null where there is none. A token with
+// a logit that is not finite chooses no expert, and has no scores.
 extern "C" __global__ void __launch_bounds__(128)
     moe_route(const float* logits, const float* bias, u64 tokens, u64 experts, u64 top_k, u64 groups,
               u64 top_groups, u64 flags, u64 scale_bits, float* scores, int* ids, float* weights, u64* bad) {
@@ -115,8 +122,13 @@ extern "C" __global__ void __launch_bounds__(128)
   u32 warps = blockDim.x / 32;
   for (u64 token = (u64)blockIdx.x * warps + warp_id(); token < tokens; token += (u64)gridDim.x * warps) {
     const float* row = logits + token * experts;
-    for (u32 e = lane_id(); e < rule.experts; e += 32) {
-      require_finite(row[e], token * experts + e, bad);
+    if (!are_finite(row, token, experts, bad)) {
+      // Without an order of the scores: an expert could be chosen twice.
+      for (u32 k = lane_id(); k < rule.top_k; k += 32) {
+        ids[token * top_k + k] = -1;
+        weights[token * top_k + k] = 0;
+      }
+      continue;
     }
     float* of_token = scores + token * experts;
     score(rule, row, of_token, wanted);

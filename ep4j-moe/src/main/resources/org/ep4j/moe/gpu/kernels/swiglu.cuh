@@ -6,6 +6,20 @@
 #pragma once
 #include "moe/activation.cuh"
 #include "moe/bf16.cuh"
+#include "moe/groups.cuh"
+
+// A vector of the result, from the swished elements at `both`; the linear ones follow `width` elements later.
+__device__ __forceinline__ void swiglu_vector(const u16* both, u64 width, u16* out) {
+  float swished[VECTOR];
+  float linear[VECTOR];
+  load_bf16(both, swished);
+  load_bf16(both + width, linear);
+#pragma unroll
+  for (u32 j = 0; j < VECTOR; j++) {
+    swished[j] = __fmul_rn(__fmul_rn(swished[j], host_sigmoid(swished[j])), linear[j]);
+  }
+  store_bf16(out, swished);
+}
 
 // both: [rows, 2 * width]; out: [rows, width].
 extern "C" __global__ void __launch_bounds__(256)
@@ -13,17 +27,22 @@ extern "C" __global__ void __launch_bounds__(256)
   u64 across = width / VECTOR;
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < rows * across;
        i += (u64)gridDim.x * blockDim.x) {
-    u64 row = i / across;
-    const u16* at = both + (row * across + i) * VECTOR;
-    float swished[VECTOR];
-    float linear[VECTOR];
-    load_bf16(at, swished);
-    load_bf16(at + width, linear);
-#pragma unroll
-    for (u32 j = 0; j < VECTOR; j++) {
-      swished[j] = __fmul_rn(__fmul_rn(swished[j], host_sigmoid(swished[j])), linear[j]);
+    swiglu_vector(both + (i / across * across + i) * VECTOR, width, out + i * VECTOR);
+  }
+}
+
+// both: [groups, places, 2 * width], of which each group has the first counts[g] rows; out: [groups, places,
+// width].
+extern "C" __global__ void __launch_bounds__(256)
+    moe_swiglu_groups(const u16* both, const int* counts, u64 places, u64 groups, u64 width, u16* out) {
+  u64 across = width / VECTOR;
+  for (u64 work = blockIdx.x; work < groups * SHARES; work += gridDim.x) {
+    u64 group = work / SHARES;
+    u64 first = group * places * across;
+    u64 vectors = rows_of(counts, group, places) * across;
+    for (u64 i = work % SHARES * blockDim.x + threadIdx.x; i < vectors; i += SHARES * blockDim.x) {
+      swiglu_vector(both + (2 * first + i / across * across + i) * VECTOR, width, out + (first + i) * VECTOR);
     }
-    store_bf16(out + i * VECTOR, swished);
   }
 }
 
