@@ -61,6 +61,8 @@ class HotPathTest {
           entry("AbortNotices.noticed", "another rank's operation has ended early"),
           entry("AbortNotices.report", "a wait has failed"),
           entry("AbortNotices.hasAborted", "a kernel has masked a rank"),
+          entry("AbortNotices.publishClosed", "closes a buffer"),
+          entry("AbortNotices.hasClosed", "a wait has already spun for long"),
           entry("AbortNotices.endWaitsAgain", "ends a recovery"),
           entry("Completion.outside", "this rank is fenced"),
           entry("FailureDiagnosis.aborted", "another rank's operation has ended early"),

@@ -50,7 +50,7 @@ class RoomsTest {
           relocation: wire memory group
           micrometer: observe
           jlama: group
-          moe: moe.gpu moe.cublas io
+          moe: moe.gpu moe.cublas engine.host.kernel io
           moe.gpu: moe.cublas cuda.jit cuda.driver
           moe.cublas: cuda.driver.compiler cuda.driver.calls
           spark: group.rendezvous group
@@ -77,8 +77,7 @@ class RoomsTest {
           engine.host.kernel engine.host.exec engine.throughput engine engine.world memory
           engine.host.context: engine.host.internode engine.host.layout engine.host.exec \
           engine.throughput engine engine.world memory observe group
-          engine.host.internode: engine.host.layout wire engine engine.world memory observe \
-          group
+          engine.host.internode: engine.host.layout wire engine engine.world memory group
           engine.host.layout: engine.host.kernel engine.lowlatency engine engine.world memory
           engine.host.kernel: memory
           engine.host.exec: engine.throughput engine engine.world
@@ -92,12 +91,12 @@ class RoomsTest {
           cuda.internode cuda.backend cuda.struct cuda.driver engine.throughput engine engine.world
           cuda.engine.lowlatency: cuda.engine.context cuda.engine.failure cuda.engine.launch \
           cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver engine.lowlatency \
-          engine engine.world memory
+          engine engine.world memory observe
           cuda.engine.context: cuda.engine.failure cuda.engine.launch cuda.internode \
           cuda.backend cuda.struct cuda.driver cuda.driver.calls engine.throughput engine \
           engine.world memory observe group
           cuda.engine.failure: cuda.engine.launch cuda.internode cuda.struct cuda.driver \
-          cuda.driver.calls engine engine.world memory group
+          cuda.driver.calls engine engine.world memory observe group
           cuda.engine.launch: cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver \
           engine.lowlatency
           cuda.internode: cuda.backend cuda.internode.proxy cuda.struct wire cuda.driver \
@@ -120,7 +119,7 @@ class RoomsTest {
           cuda.driver.compiler: cuda.driver.calls
           cuda.internode.proxy: cuda.struct wire cuda.driver memory
           cuda.struct:
-          wire: wire.support memory group
+          wire: wire.support memory observe group
           wire.support: wire group
           cuda.driver: cuda.driver.calls engine
           cuda.driver.calls:

@@ -5,11 +5,12 @@ import org.ep4j.config.WireName;
 /**
  * Declared nodes of a bench.
  *
- * @param ranksPerNode ranks of a node; 0 = the ranks of a host
+ * @param ranksPerNode ranks of a node; 0 = what a buffer finds: the ranks of a host, or of several
+ *     that NVLink joins
  * @param wire kind of wire between nodes
  */
 public record NodeChoice(int ranksPerNode, String wire) {
-  /** The ranks of a host are a node. */
+  /** Nodes that a buffer finds. */
   public static final NodeChoice HOSTS = new NodeChoice(0, WireName.AUTO);
 
   /** Whether the ranks belong to several nodes. */

@@ -3,7 +3,7 @@ package org.ep4j.bench;
 /**
  * Releases all ranks of a host at the same moment, more precisely than messages can: the ranks
  * agree on a time, and each polls the clock. All processes of a Linux host share the clock of
- * {@link System#nanoTime}.
+ * {@link System#nanoTime}. Hosts do not: their ranks start within the time of an agreement.
  */
 public final class StartSignal {
   /** Longer than the agreement on the time takes. */
@@ -17,9 +17,20 @@ public final class StartSignal {
 
   /** Returns on all ranks at once. */
   public void await() {
-    long time = agreement.max(System.nanoTime()) + LEAD_NANOS;
+    long latest = agreement.max(System.nanoTime());
+    long time = time(latest, System.nanoTime());
     while (System.nanoTime() < time) {
       Thread.onSpinWait();
     }
+  }
+
+  /**
+   * When to start.
+   *
+   * @param latest time at which the last rank asked for the agreement, by the clock of a rank
+   * @param now time of this rank after it, thus not before {@code latest} unless the clocks differ
+   */
+  static long time(long latest, long now) {
+    return Math.min(latest, now) + LEAD_NANOS;
   }
 }

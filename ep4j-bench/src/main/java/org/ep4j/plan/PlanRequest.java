@@ -51,7 +51,12 @@ public record PlanRequest(
    * @throws InvalidArgumentException if numbers are out of range or do not divide each other
    */
   public PlanRequest {
-    check(ranks >= 1 && ranks <= MAX_RANKS, "ranks", ranks, "1.." + MAX_RANKS, "plan fewer GPUs");
+    check(
+        ranks >= 1 && ranks <= MAX_RANKS,
+        "ranks",
+        ranks,
+        "1.." + MAX_RANKS,
+        ranks < 1 ? "plan one GPU or more" : "plan fewer GPUs");
     check(
         ranksPerNode >= 1 && ranks % ranksPerNode == 0,
         "ranks-per-node",

@@ -4,7 +4,9 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
+import java.util.Optional;
 import java.util.Set;
+import java.util.function.LongSupplier;
 import org.ep4j.cli.text.Style;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
@@ -24,9 +26,9 @@ final class Failures {
 
   /** Reports the failure; returns its exit code. */
   static int report(Throwable failure, PrintWriter err, boolean verbose) {
-    err.println(Style.detect().bad("ep4j: " + message(failure)));
+    err.println(Style.detect().bad("ep4j: " + message(failure, OpenFiles::limit)));
     for (Throwable other : failure.getSuppressed()) {
-      err.println("  also: " + message(other));
+      err.println("  also: " + message(other, OpenFiles::limit));
     }
     if (verbose) {
       failure.printStackTrace(err);
@@ -60,7 +62,7 @@ final class Failures {
     String name = command.getCommandSpec().qualifiedName();
     err.println(Style.detect().bad(name + ": " + usage(failure, arguments)));
     err.println(
-        Spelling.of(failure)
+        Spelling.of(failure, arguments)
             .map(nearest -> "Did you mean: " + nearest)
             .orElse("Try: " + name + " --help"));
     err.flush();
@@ -73,11 +75,15 @@ final class Failures {
     if (ErrorCode.of(failure).isPresent()) {
       return message;
     }
+    Optional<String> misspelt = Spelling.misspelt(failure, arguments);
+    if (misspelt.isPresent()) {
+      return ErrorCode.UNKNOWN_OPTION.message("Unknown option: '%s'".formatted(misspelt.get()));
+    }
     if (failure instanceof CommandLine.UnmatchedArgumentException unmatched) {
       Set<String> commands = failure.getCommandLine().getSubcommands().keySet();
       String first = unmatched.getUnmatched().getFirst();
       return commands.isEmpty() || first.startsWith("-")
-          ? ErrorCode.UNKNOWN_OPTION.message(message)
+          ? ErrorCode.UNKNOWN_OPTION.message(UsageText.of(message))
           : ErrorCode.UNKNOWN_COMMAND.message(
               "unknown command '%s': use one of %s".formatted(first, String.join(", ", commands)));
     }
@@ -90,7 +96,7 @@ final class Failures {
         }
       }
     }
-    return code(failure).message(message);
+    return code(failure).message(UsageText.of(message));
   }
 
   /** The code of an error that picocli finds. */
@@ -102,14 +108,18 @@ final class Failures {
     };
   }
 
-  /** The message, with a code; for an unexpected failure also its class. */
-  private static String message(Throwable failure) {
+  /**
+   * The message, with a code; for an unexpected failure also its class.
+   *
+   * @param openFiles reads the limit of open files; not called for want of memory
+   */
+  static String message(Throwable failure, LongSupplier openFiles) {
     String message = failure.getMessage();
     if (message != null && ErrorCode.of(failure).isPresent()) {
       return message;
     }
     if (OpenFiles.lackedBy(failure)) {
-      return OpenFiles.message(String.valueOf(failure.getMessage()));
+      return OpenFiles.message(String.valueOf(failure.getMessage()), openFiles.getAsLong());
     }
     if (failure instanceof OutOfMemoryError) {
       return ErrorCode.NOT_ENOUGH_MEMORY.message(
@@ -122,6 +132,10 @@ final class Failures {
           "a page of mapped memory could not be read or written: the memory of /dev/shm or of the"
               + " machine is used up, or another process shortened a file that is read; free"
               + " memory, or use fewer ranks or tokens");
+    }
+    long limit = openFiles.getAsLong();
+    if (OpenFiles.suspect(limit)) {
+      return OpenFiles.message(failure.toString(), limit);
     }
     boolean expected =
         failure instanceof Ep4jException

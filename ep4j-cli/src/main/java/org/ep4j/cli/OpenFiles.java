@@ -25,6 +25,12 @@ public final class OpenFiles {
   /** Below, the JVM cannot load all classes of a command, and reports that some do not exist. */
   private static final int LEAST = 24;
 
+  /**
+   * Below, any failure may be for want of a descriptor: the JDK often reports only what it could
+   * not load because of that, such as a class or an algorithm.
+   */
+  private static final int PLENTY = 64;
+
   private OpenFiles() {}
 
   /** Whether this process can load its classes. */
@@ -90,10 +96,15 @@ public final class OpenFiles {
     return false;
   }
 
-  /** The error of a command that failed so. */
-  static String message(String what) {
+  /** Whether a limit is so low that any failure may come from it. */
+  static boolean suspect(long limit) {
+    return limit < PLENTY;
+  }
+
+  /** The error of a command that failed so, under a limit. */
+  static String message(String what, long limit) {
     return ErrorCode.FEW_OPEN_FILES.message(
         "%s: this process may have %s open files: raise the limit (ulimit -n)"
-            .formatted(what, limit() == Long.MAX_VALUE ? "too few" : String.valueOf(limit())));
+            .formatted(what, limit == Long.MAX_VALUE ? "too few" : String.valueOf(limit)));
   }
 }

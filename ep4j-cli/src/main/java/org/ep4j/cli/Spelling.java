@@ -7,6 +7,8 @@ import java.util.Optional;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import picocli.CommandLine;
+import picocli.CommandLine.MissingParameterException;
+import picocli.CommandLine.Model.OptionSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.UnmatchedArgumentException;
 
@@ -21,15 +23,43 @@ public final class Spelling {
   private Spelling() {}
 
   /** The names nearest to the argument that is unknown, all equally near; empty if none is near. */
-  static Optional<String> of(ParameterException failure) {
-    if (!(failure instanceof UnmatchedArgumentException unmatched)) {
-      return Optional.empty();
-    }
-    String given = unmatched.getUnmatched().getFirst();
+  static Optional<String> of(ParameterException failure, String[] arguments) {
     CommandLine command = failure.getCommandLine();
+    String given;
+    if (failure instanceof UnmatchedArgumentException unmatched) {
+      given = unmatched.getUnmatched().getFirst();
+    } else {
+      Optional<String> misspelt = misspelt(failure, arguments);
+      if (misspelt.isEmpty()) {
+        return Optional.empty();
+      }
+      given = misspelt.get();
+    }
     return given.startsWith("-")
         ? nearest(given.split("=", 2)[0], options(command))
         : nearest(given, List.copyOf(command.getSubcommands().keySet()));
+  }
+
+  /**
+   * The option that probably means a required one that is missing: picocli reports the missing one
+   * only, although the user has given it under a wrong name.
+   */
+  static Optional<String> misspelt(ParameterException failure, String[] arguments) {
+    if (!(failure instanceof MissingParameterException missing)) {
+      return Optional.empty();
+    }
+    List<String> required =
+        missing.getMissing().stream()
+            .filter(argument -> argument instanceof OptionSpec)
+            .flatMap(option -> Stream.of(((OptionSpec) option).names()))
+            .toList();
+    List<String> known = options(failure.getCommandLine());
+    return Stream.of(arguments)
+        .takeWhile(argument -> !argument.equals("--"))
+        .map(argument -> argument.split("=", 2)[0])
+        .filter(argument -> argument.startsWith("--") && !known.contains(argument))
+        .filter(argument -> nearest(argument, required).isPresent())
+        .findFirst();
   }
 
   private static List<String> options(CommandLine command) {

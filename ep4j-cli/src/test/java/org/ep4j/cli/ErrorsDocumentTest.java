@@ -39,7 +39,7 @@ class ErrorsDocumentTest {
   private static final List<String> OTHER_SOURCES =
       List.of(
           "ep4j",
-          "tools/jdk.sh",
+          "tools/common.sh",
           "tools/bundle",
           "tools/bundle-launcher",
           "tools/rxe-vm",

@@ -55,7 +55,7 @@ class LauncherScriptTest {
     clone = folder.resolve("clone");
     Files.createDirectories(clone.resolve("tools"));
     Files.copy(script, clone.resolve("ep4j"), StandardCopyOption.COPY_ATTRIBUTES);
-    Files.copy(Path.of("..", "tools", "jdk.sh"), clone.resolve("tools/jdk.sh"));
+    Files.copy(Path.of("..", "tools", "common.sh"), clone.resolve("tools/common.sh"));
     Files.writeString(clone.resolve("pom.xml"), "");
     for (String module :
         List.of("core", "c", "verify", "rdma", "cuda", "nccl", "nvshmem", "bench", "cli")) {

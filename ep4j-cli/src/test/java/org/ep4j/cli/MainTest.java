@@ -19,6 +19,7 @@ import org.ep4j.group.GroupException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import picocli.CommandLine;
 
@@ -62,6 +63,39 @@ class MainTest {
     assertThat(CommandLineRun.of("bench", "--iteratoins", "3").err())
         .contains("Did you mean: --iterations\n");
     assertThat(CommandLineRun.of("bench", "wrie").err()).contains("did you mean wire?");
+  }
+
+  /** picocli alone would name the required option, which the user believes to have given. */
+  @Test
+  void aMisspelledRequiredOptionIsNamed() {
+    CommandLineRun run = CommandLineRun.of("verify", "--vektors=cases");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err())
+        .contains("EP4J-1901: Unknown option: '--vektors'", "Did you mean: --vectors\n")
+        .doesNotContain("Missing");
+    assertThat(CommandLineRun.of("launch", "--", "program", "--rank").err())
+        .contains("EP4J-1903: Missing required option");
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "bench ht --tokens 4k | EP4J-1900: --tokens = 4k; it must be a whole number up to 2147483647",
+        "bench wire --sizes 4k | EP4J-1900: --sizes = 4k; it must be a whole number",
+        "top --interval x | EP4J-1900: --interval = x; it must be a number",
+        "bench --dtype int8 | EP4J-1900: --dtype = int8; it must be one of bf16, fp8, nvfp4, fp16",
+        "completion fish | EP4J-1900: SHELL = fish; it must be one of bash, zsh",
+        "launch -n 1 --env A -- x | EP4J-1900: --env = A; it must be KEY=VALUE",
+        "bench --threads --join | EP4J-1904: --threads, --join exclude each other: leave out all but",
+        "doctor here | EP4J-1901: unexpected 'here': leave it out",
+      })
+  void messagesOfThePicocliLibraryHaveTheFormOfOthers(String line, String expected) {
+    CommandLineRun run = CommandLineRun.of(line.split(" "));
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains(expected);
   }
 
   @Test

@@ -11,6 +11,7 @@ import org.ep4j.cuda.probe.ProxyProbe;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.wire.LaneLosses;
 import org.ep4j.wire.Region;
 
 /** A GPU that pushes commands, and proxies with several numbers of threads that discard them. */
@@ -57,6 +58,7 @@ public final class ProxyBench implements AutoCloseable {
         wire,
         region,
         region,
+        LaneLosses.of(wire),
         new ProxyConfig(threads, rings * threads, capacity, 0, pinned, TIMEOUT));
   }
 

@@ -129,9 +129,7 @@ public final class BenchCommand implements Callable<Integer> {
       names = "--dtype",
       split = ",",
       paramLabel = "bf16|fp8|nvfp4",
-      description =
-          "Formats of the rows; default bf16 and fp8. ht also supports fp16 and fp32; ht on the"
-              + " host uses only the first.")
+      description = "Formats of the rows; default bf16 and fp8. ht also supports fp16 and fp32.")
   private @Nullable List<Payload> payloads;
 
   @HelpGroup(HelpGroup.LOAD)
@@ -330,7 +328,7 @@ public final class BenchCommand implements Callable<Integer> {
         "--ranks",
         worldSize,
         "2 or more for " + TestOptions.SHRINK);
-    nodes.check(CommandSpecs.require(spec), worldSize);
+    nodes.check(CommandSpecs.require(spec), worldSize, world.join());
     boolean device = settings.onDevice() && settings.highThroughput() && nodes.declared();
     nccl.check(CommandSpecs.require(spec), device);
     return settings.across(new NodeChoice(nodes.ranksPerNode(worldSize), nodes.wire()));

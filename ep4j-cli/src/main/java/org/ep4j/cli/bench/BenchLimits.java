@@ -19,7 +19,9 @@ final class BenchLimits {
     groups(spec, settings, worldSize);
     checkVariant(spec, settings.options());
     if (settings.highThroughput()) {
-      ExpertBuffer.sizes(settings.highThroughputConfig(worldSize), worldSize);
+      for (Payload payload : settings.payloads()) {
+        ExpertBuffer.sizes(settings.only(payload).highThroughputConfig(worldSize), worldSize);
+      }
       device(spec, settings);
       // GPU rows need little host memory, and a GPU machine may report little free memory at first.
       if (!settings.onDevice()) {
@@ -98,7 +100,10 @@ final class BenchLimits {
   private static void memory(BenchSettings settings, int worldSize) {
     int hidden = settings.hidden();
     long rowBytes =
-        settings.payload().dispatchBytes(hidden) + settings.payload().combineBytes(hidden);
+        settings.payloads().stream()
+            .mapToLong(payload -> payload.dispatchBytes(hidden) + payload.combineBytes(hidden))
+            .max()
+            .orElse(0);
     long inputs = (long) settings.plan().buffers() * settings.tokens() * rowBytes;
     // Rows to receive and to combine, and as much again for the ceilings.
     int copies =

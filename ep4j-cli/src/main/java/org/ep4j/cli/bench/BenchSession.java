@@ -16,6 +16,7 @@ final class BenchSession {
 
   private String engine = "";
   private String wire = "";
+  private boolean severalNodes;
 
   /**
    * A bench.
@@ -27,6 +28,7 @@ final class BenchSession {
     this.context = context;
     this.files = files;
     this.tests = tests;
+    severalNodes = context.severalNodes();
   }
 
   /**
@@ -36,7 +38,7 @@ final class BenchSession {
    * @return the exit code, the same on all ranks
    */
   int run(boolean threads) {
-    BenchReport report = new BenchReport(context.settings(), context.group().size(), threads);
+    BenchReport report = report(context, threads);
     List<Map<String, Object>> results = new ArrayList<>();
     try {
       if (tests.any()) {
@@ -50,10 +52,10 @@ final class BenchSession {
         results.addAll(new BackendComparison(context, threads).run());
       } else {
         if (context.settings().highThroughput()) {
-          highThroughput(report).forEach(result -> results.add(result.tree()));
+          highThroughput(threads).forEach(result -> results.add(result.tree()));
         }
         if (context.settings().lowLatency()) {
-          lowLatency(report).forEach(result -> results.add(result.tree()));
+          lowLatency(threads).forEach(result -> results.add(result.tree()));
         }
       }
     } catch (VerificationFailure e) {
@@ -64,14 +66,10 @@ final class BenchSession {
     List<List<TracedPart>> operations = context.trace().gather(context.group());
     if (context.printing()) {
       files.write(
-          report.tree(results, engine, severalNodes() ? wire : null),
+          report.tree(results, engine, severalNodes ? wire : null),
           operations == null ? null : new TraceText(operations, context.settings().nodes()));
     }
     return ExitCodes.OK;
-  }
-
-  private boolean severalNodes() {
-    return context.settings().nodes().several(context.group().size());
   }
 
   /** Runs the wanted test; returns its result for the artifact. */
@@ -98,31 +96,50 @@ final class BenchSession {
     context.print(head);
   }
 
-  private List<Result> highThroughput(BenchReport report) {
-    context.at("warming up");
-    try (HighThroughputBench small = new HighThroughputBench(small())) {
+  private static BenchReport report(RankContext own, boolean threads) {
+    return new BenchReport(own.settings(), own.group().size(), threads);
+  }
+
+  /** One payload after the other: each needs a buffer of its own. */
+  private List<Result> highThroughput(boolean threads) {
+    List<Result> results = new ArrayList<>();
+    for (Payload payload : context.settings().payloads()) {
+      RankContext own = context.with(context.settings().only(payload));
+      context.print(results.isEmpty() ? "" : "\n");
+      results.addAll(highThroughput(own, threads));
+    }
+    return results;
+  }
+
+  private List<Result> highThroughput(RankContext own, boolean threads) {
+    own.at("warming up");
+    try (HighThroughputBench small = new HighThroughputBench(own.with(own.settings().small()))) {
       small.warmUp();
     }
-    try (HighThroughputBench bench = new HighThroughputBench(context)) {
+    try (HighThroughputBench bench = new HighThroughputBench(own)) {
       engine = bench.engine();
       wire = bench.wire();
-      context.print(report.highThroughputHead(context.style(), bench.engine(), bench.threads()));
-      context.print("verified  " + context.style().good(bench.verify()) + "\n");
+      BenchReport report = report(bench.context(), threads);
+      severalNodes |= bench.context().severalNodes();
+      own.print(report.highThroughputHead(own.style(), bench.engine(), bench.threads()));
+      own.print("verified  " + own.style().good(bench.verify()) + "\n");
       List<Result> results = bench.measure();
-      context.print("\n" + report.table(context.style(), results));
-      context.print("verified again: " + context.style().good(bench.verifyAgain()) + "\n");
+      own.print("\n" + report.table(own.style(), results));
+      own.print("verified again: " + own.style().good(bench.verifyAgain()) + "\n");
       return results;
     }
   }
 
-  private List<Result> lowLatency(BenchReport report) {
+  private List<Result> lowLatency(boolean threads) {
     context.at("warming up low latency");
-    try (LowLatencyBench small = new LowLatencyBench(small())) {
+    try (LowLatencyBench small = new LowLatencyBench(context.with(context.settings().small()))) {
       small.warmUp();
     }
     try (LowLatencyBench bench = new LowLatencyBench(context)) {
       engine = bench.engine();
       wire = bench.wire();
+      BenchReport report = report(bench.context(), threads);
+      severalNodes |= bench.context().severalNodes();
       context.print(
           (context.settings().highThroughput() ? "\n" : "")
               + report.lowLatencyHead(context.style(), bench.engine(), bench.threads()));
@@ -132,14 +149,5 @@ final class BenchSession {
       context.print("verified again: " + context.style().good(bench.verifyAgain()) + "\n");
       return results;
     }
-  }
-
-  /**
-   * Settings for a first run on few rows: until the JIT compiler has finished, a vector operation
-   * is a slow call, and large operations consist of these calls. This run starts before the inputs
-   * are generated.
-   */
-  private RankContext small() {
-    return context.with(context.settings().small());
   }
 }

@@ -31,7 +31,7 @@ import org.ep4j.verify.RoutingKind;
  * @param hidden elements of a row
  * @param topk experts per token
  * @param experts number of experts
- * @param payloads formats of the rows: high throughput on the host uses the first, others all
+ * @param payloads formats of the rows, one after the other
  * @param layout row order at the receiver
  * @param applyWeights whether combines of high throughput apply weights
  * @param order of the sums of high throughput
@@ -165,7 +165,11 @@ record BenchSettings(
     return kind != Kind.HT;
   }
 
-  /** These settings with few short rows, for the JIT compiler. */
+  /**
+   * These settings with few short rows, which a bench runs before it draws its inputs: until the
+   * JIT compiler has finished, a vector operation is a slow call, and large operations consist of
+   * these calls.
+   */
   BenchSettings small() {
     return few(Math.min(SMALL_HIDDEN, hidden));
   }

@@ -78,7 +78,7 @@ final class DeviceSession {
       // The probe has made other devices current for this thread.
       work.device.makeCurrent();
       List<DeviceResult> results = new ArrayList<>();
-      ProcessorUse use = new ProcessorUse(own, work.buffer, work.device);
+      ProcessorUse use = new ProcessorUse(work.context, work.buffer, work.device);
       for (int sms : settings.sms()) {
         work.buffer.setParallelism(sms);
         results.addAll(measure(work, dispatchCeiling, combineCeiling));

@@ -67,14 +67,14 @@ final class DeviceWork implements AutoCloseable {
   private final Tensor rowWeights;
 
   DeviceWork(RankContext context) {
-    this.context = context;
-    settings = context.settings();
-    payload = settings.payload();
     rank = context.group().rank();
     int ranks = context.group().size();
-    placement = ExpertPlacement.blocks(settings.experts(), ranks);
     context.at("opening the buffer");
-    buffer = ExpertBuffer.open(context.group(), settings.highThroughputConfig(ranks));
+    buffer = ExpertBuffer.open(context.group(), context.settings().highThroughputConfig(ranks));
+    this.context = context.acrossEqualNodes(buffer);
+    settings = this.context.settings();
+    payload = settings.payload();
+    placement = ExpertPlacement.blocks(settings.experts(), ranks);
     device = CudaDevice.open(buffer.deviceOrdinal().orElseThrow());
     device.makeCurrent();
     stream = CudaStream.create(device);
@@ -238,7 +238,7 @@ final class DeviceWork implements AutoCloseable {
 
   /** Whether rows cross between nodes. */
   boolean severalNodes() {
-    return settings.nodes().several(context.group().size());
+    return context.severalNodes();
   }
 
   /** Waits for all ranks: freeing memory also waits for kernels of other ranks on the GPU. */

@@ -52,11 +52,13 @@ final class HighThroughputBench implements AutoCloseable {
   private WarmUp warm = WarmUp.NONE;
 
   HighThroughputBench(RankContext context) {
-    this.context = context;
-    this.settings = context.settings();
-    this.payload = settings.payload();
     this.rank = context.group().rank();
     int ranks = context.group().size();
+    context.at("opening the buffer");
+    buffer = ExpertBuffer.open(context.group(), context.settings().highThroughputConfig(ranks));
+    this.context = context.acrossEqualNodes(buffer);
+    this.settings = this.context.settings();
+    this.payload = settings.payload();
     ExpertPlacement placement = ExpertPlacement.blocks(settings.experts(), ranks);
     context.at("drawing inputs");
     for (int b = 0; b < settings.plan().buffers(); b++) {
@@ -80,8 +82,6 @@ final class HighThroughputBench implements AutoCloseable {
             .expertAlignment(alignment)
             .sizing(settings.staticSizes() ? Sizing.atMost(maxRows(grouped, ranks)) : Sizing.EXACT)
             .build();
-    context.at("opening the buffer");
-    buffer = ExpertBuffer.open(context.group(), settings.highThroughputConfig(ranks));
   }
 
   /**
@@ -89,6 +89,11 @@ final class HighThroughputBench implements AutoCloseable {
    */
   private long maxRows(boolean grouped, int ranks) {
     return Math.max(1, grouped ? traffic.max() : (long) ranks * settings.tokens());
+  }
+
+  /** The context, with the nodes of the buffer. */
+  RankContext context() {
+    return context;
   }
 
   /** Name of the engine. */
@@ -138,7 +143,7 @@ final class HighThroughputBench implements AutoCloseable {
 
   /** Times the operations and measures the ceilings. */
   List<Result> measure() {
-    if (!settings.nodes().several(context.group().size())) {
+    if (!context.severalNodes()) {
       return measure(null);
     }
     try (WireCeiling wire =

@@ -63,7 +63,8 @@ final class LatencySession {
   private static List<LatencyResult> measure(RankContext own) {
     List<LatencyResult> results = new ArrayList<>();
     try (LatencyWork work = new LatencyWork(own)) {
-      ProcessorUse use = new ProcessorUse(own, work.buffer, work.device);
+      RankContext across = own.across(work.buffer);
+      ProcessorUse use = new ProcessorUse(across, work.buffer, work.device);
       for (int sms : own.settings().sms()) {
         work.buffer.setParallelism(sms);
         for (Payload payload : own.settings().payloads()) {
@@ -79,7 +80,7 @@ final class LatencySession {
         }
       }
       work.settle();
-      if (own.settings().nodes().several(own.group().size())) {
+      if (across.severalNodes()) {
         NodeLimits limits = use.limits();
         results.replaceAll(result -> result.withLimits(limits));
       }

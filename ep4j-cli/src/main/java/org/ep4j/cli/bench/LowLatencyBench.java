@@ -52,10 +52,12 @@ final class LowLatencyBench implements AutoCloseable {
   private long[] nanos = {};
 
   LowLatencyBench(RankContext context) {
-    this.context = context;
-    this.settings = context.settings();
+    context.at("opening the low-latency buffer");
     this.rank = context.group().rank();
     int ranks = context.group().size();
+    buffer = ExpertBuffer.open(context.group(), context.settings().lowLatencyConfig(ranks));
+    this.context = context.across(buffer);
+    this.settings = this.context.settings();
     int tokens = settings.lowLatencyTokens();
     int hidden = settings.hidden();
     ExpertPlacement placement = ExpertPlacement.blocks(settings.experts(), ranks);
@@ -64,8 +66,6 @@ final class LowLatencyBench implements AutoCloseable {
     }
     layout = settings.options().rankMajor() ? Layout.FLAT : Layout.EXPERT_MAJOR;
     traffic = TrafficVolume.of(sets.stream().map(InputSet::world).toList(), layout, 1);
-    context.at("opening the low-latency buffer");
-    buffer = ExpertBuffer.open(context.group(), settings.lowLatencyConfig(ranks));
     expertRows = ExpertRows.of(settings, placement, rank);
     Tensor out =
         Tensor.of(
@@ -79,6 +79,11 @@ final class LowLatencyBench implements AutoCloseable {
       rounds.put(
           payload, LowLatencyRound.of(context, buffer, payload, combining, expertRows.tensor()));
     }
+  }
+
+  /** The context, with the nodes of the buffer. */
+  RankContext context() {
+    return context;
   }
 
   String engine() {

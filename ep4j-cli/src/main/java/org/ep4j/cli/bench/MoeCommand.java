@@ -90,6 +90,35 @@ final class MoeCommand implements Callable<Integer> {
       description = "Experts of each token; default ${DEFAULT-VALUE}.")
   private int topk;
 
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--shared",
+      defaultValue = "0",
+      paramLabel = "N",
+      description = {
+        "Elements between the matrices of a shared expert, which all tokens pass beside those of"
+            + " their choice; measured also without it. Default: none."
+      })
+  private int shared;
+
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--decode",
+      description = {
+        "Measure decoding by low latency, then the call as the host sees it, and the replay of the"
+            + " same step, which is a CUDA graph on GPUs."
+      })
+  private boolean decode;
+
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--fp8",
+      description = {
+        "Tokens in FP8 with a scale for 128 elements, weights in FP8 with a factor for 128 x 128;"
+            + " --hidden is a multiple of 128."
+      })
+  private boolean fp8;
+
   @HelpGroup(HelpGroup.TIMING)
   @Option(
       names = "--iterations",
@@ -114,6 +143,7 @@ final class MoeCommand implements Callable<Integer> {
   public Integer call() throws Exception {
     CommandSpec command = CommandSpecs.require(spec);
     CommandSpecs.checkValue(spec, tokens > 0, "--tokens", tokens, "at least 1");
+    CommandSpecs.checkValue(spec, shared >= 0, "--shared", shared, "at least 0");
     CommandSpecs.checkValue(
         spec,
         iterations >= 0 && iterations <= MAX_ITERATIONS,
@@ -129,11 +159,13 @@ final class MoeCommand implements Callable<Integer> {
     int count = ranks == null ? ranks() : ranks;
     CommandSpecs.checkValue(
         spec, count > 0 && count <= experts, "--ranks", count, "1 to the number of experts");
-    MoeShape shape = new MoeShape(hidden, intermediate, 0, RouterConfig.softmax(experts, topk));
+    MoeShape shape =
+        new MoeShape(hidden, intermediate, shared, RouterConfig.softmax(experts, topk));
     OutputFile artifact = json.file(spec);
     // More input sets would measure the same: experts read their weights from memory.
     MoeSession session =
-        new MoeSession(device, shape, tokens, new IterationPlan(iterations, warmup, 1), artifact);
+        new MoeSession(
+            device, shape, tokens, decode, fp8, new IterationPlan(iterations, warmup, 1), artifact);
     return world.run(command, count, session::run);
   }
 

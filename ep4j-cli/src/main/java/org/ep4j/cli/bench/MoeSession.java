@@ -1,6 +1,8 @@
 package org.ep4j.cli.bench;
 
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,6 +22,7 @@ import org.ep4j.cli.text.Units;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
 import org.ep4j.group.Group;
+import org.ep4j.moe.DecodeStep;
 import org.ep4j.moe.ExpertWeights;
 import org.ep4j.moe.LayerTimes;
 import org.ep4j.moe.MoeLayer;
@@ -35,10 +38,18 @@ import org.jspecify.annotations.Nullable;
  * A bench of a layer on one rank. Rank 0 prints.
  *
  * @param engine host or cuda
+ * @param decode whether passes are decode steps
+ * @param fp8 whether tokens and weights are FP8
  * @param artifact JSON file with the results; null for none
  */
 record MoeSession(
-    String engine, MoeShape shape, int tokens, IterationPlan plan, @Nullable OutputFile artifact) {
+    String engine,
+    MoeShape shape,
+    int tokens,
+    boolean decode,
+    boolean fp8,
+    IterationPlan plan,
+    @Nullable OutputFile artifact) {
   private static final IterationPlan.Budget BUDGET =
       new IterationPlan.Budget(
           5, 1000, TimeUnit.MILLISECONDS.toNanos(1500), TimeUnit.SECONDS.toNanos(2));
@@ -52,8 +63,20 @@ record MoeSession(
   /** The same for results that BF16 has rounded on the way. */
   private static final double BF16_TOLERANCE = 0.02;
 
+  /** The same for tokens of FP8, and results of SwiGLU in FP8 on GPUs that multiply it. */
+  private static final double FP8_TOLERANCE = 0.1;
+
+  /** Largest element of FP8. */
+  private static final double MAX_FP8 = 448;
+
+  /** Untimed calls and replays of a decode step, which has run before. */
+  private static final int WARM_UP = 3;
+
   /** Multiplications and additions of a token in the three matrices of an expert. */
   private static final int OPERATIONS = 6;
+
+  private static final String SHARED = "shared";
+  private static final String WITHOUT_SHARED = "layer_without_shared";
 
   /** The parts of a pass, in their order. */
   private static final Map<String, ToLongFunction<LayerTimes>> PARTS = parts();
@@ -72,36 +95,137 @@ record MoeSession(
     var agreement = new CommandAgreement(group);
     var placement = ExpertPlacement.blocks(shape.router().experts(), group.size());
     Tensor onHost = values(-1 - group.rank(), tokens, shape.hidden(), 1);
-    BufferConfig config =
-        MoeLayer.bufferConfig(engine, shape, ReplicatedPlacement.of(placement), tokens).build();
+    BufferConfig.Builder config =
+        MoeLayer.bufferConfig(engine, shape, ReplicatedPlacement.of(placement), tokens, rows());
+    if (decode) {
+      config.lowLatency(tokens);
+    }
     progress.at("moe: weights");
-    try (ExpertBuffer buffer = ExpertBuffer.open(group, config);
-        MoeLayer layer = new MoeLayer(buffer, shape, weights(placement, group.rank()));
-        DeviceTokens copied = DeviceTokens.of(onHost, buffer.deviceOrdinal())) {
+    MoeWeights weights = weights(placement, group.rank());
+    try (ExpertBuffer buffer = ExpertBuffer.open(group, config.build());
+        MoeLayer layer = new MoeLayer(buffer, shape, weights);
+        DeviceTokens copied = DeviceTokens.of(onHost, buffer.deviceOrdinal());
+        DeviceTokens results =
+            DeviceTokens.of(values(0, tokens, shape.hidden(), 0), buffer.deviceOrdinal())) {
       Tensor x = copied.tokens();
       progress.at("moe: comparison with plain arithmetic");
-      Tensor y = layer.forward(x);
+      Tensor y = pass(layer, x);
       double error = error(onHost, Tensor.of(y.toFloatArray(), y.shape()));
-      if (agreement.max(error <= (onHost() ? TOLERANCE : BF16_TOLERANCE) ? 0 : 1) > 0) {
+      double tolerance = tolerance();
+      if (agreement.max(error <= tolerance ? 0 : 1) > 0) {
         print(group, progress, Style.detect().bad("WRONG RESULTS: error " + error) + "\n");
         return ExitCodes.FAILED;
       }
       progress.at("moe: timing");
       List<LayerTimes> times = new ArrayList<>();
-      WarmUp warmUp =
-          plan.spend(
-              BUDGET,
-              agreement,
-              (first, count) -> {
-                times.clear();
-                for (int i = 0; i < count; i++) {
-                  group.barrier(buffer.config().timeout());
-                  layer.forward(x);
-                  times.add(layer.times());
-                }
-              });
-      report(group, progress, agreement, times, warmUp);
+      WarmUp warmUp = time(group, agreement, buffer, layer, x, times);
+      Map<String, Double> more = new LinkedHashMap<>();
+      if (hasShared()) {
+        progress.at("moe: timing without the shared expert");
+        more.put(WITHOUT_SHARED, withoutShared(group, agreement, buffer, weights, x));
+      }
+      if (decode) {
+        more.putAll(
+            decodeSteps(
+                new Steps(group, agreement, buffer.config().timeout(), times.size()),
+                layer,
+                x,
+                results.tokens()));
+      }
+      report(group, progress, agreement, times, more, warmUp);
       return ExitCodes.OK;
+    }
+  }
+
+  private boolean hasShared() {
+    return shape.sharedIntermediate() > 0;
+  }
+
+  /** Leaves the times of the timed passes in {@code times}. */
+  private WarmUp time(
+      Group group,
+      CommandAgreement agreement,
+      ExpertBuffer buffer,
+      MoeLayer layer,
+      Tensor x,
+      List<LayerTimes> times) {
+    return plan.spend(
+        BUDGET,
+        agreement,
+        (first, count) -> {
+          times.clear();
+          for (int i = 0; i < count; i++) {
+            group.barrier(buffer.config().timeout());
+            pass(layer, x);
+            times.add(layer.times());
+          }
+        });
+  }
+
+  /** Time of the layer that has no shared expert. */
+  private double withoutShared(
+      Group group, CommandAgreement agreement, ExpertBuffer buffer, MoeWeights weights, Tensor x) {
+    var alone = new MoeShape(shape.hidden(), shape.intermediate(), 0, shape.router());
+    var chosen =
+        new MoeWeights(weights.router(), weights.bias(), weights.experts(), Optional.empty());
+    List<LayerTimes> times = new ArrayList<>();
+    try (MoeLayer layer = new MoeLayer(buffer, alone, chosen)) {
+      WarmUp _ = time(group, agreement, buffer, layer, x, times);
+    }
+    return median(agreement, times, this::whole);
+  }
+
+  /** A pass: on the host the shared expert comes between the others, on GPUs beside them. */
+  private long whole(LayerTimes times) {
+    long parts = PARTS.values().stream().mapToLong(part -> part.applyAsLong(times)).sum();
+    return onHost() ? parts + times.shared() : parts;
+  }
+
+  private DType rows() {
+    return fp8 ? DType.FP8_E4M3 : onHost() ? DType.FP32 : DType.BF16;
+  }
+
+  private double tolerance() {
+    return fp8 ? FP8_TOLERANCE : onHost() && !decode ? TOLERANCE : BF16_TOLERANCE;
+  }
+
+  private Tensor pass(MoeLayer layer, Tensor x) {
+    return decode ? layer.decode(x) : layer.forward(x);
+  }
+
+  /** Times of the host for calls and replays of the same step, whose results are equal. */
+  private static Map<String, Double> decodeSteps(Steps steps, MoeLayer layer, Tensor x, Tensor y) {
+    Map<String, Double> micros = new LinkedHashMap<>();
+    try (DecodeStep step = layer.captureDecode(x, y)) {
+      micros.put("call", steps.median(() -> layer.decode(x)));
+      micros.put("replay", steps.median(step::replay));
+      boolean equal = Arrays.equals(layer.decode(x).toFloatArray(), y.toFloatArray());
+      if (steps.agreement.max(equal ? 0 : 1) > 0) {
+        throw new IllegalStateException("a replay has other results than decode");
+      }
+    }
+    return micros;
+  }
+
+  /**
+   * Steps that all ranks begin together.
+   *
+   * @param limit of the barrier before each
+   * @param count timed steps
+   */
+  private record Steps(Group group, CommandAgreement agreement, Duration limit, int count) {
+    /** Median time of the host, of the slowest rank. */
+    double median(Runnable step) {
+      var nanos = new long[count];
+      for (int i = -WARM_UP; i < count; i++) {
+        group.barrier(limit);
+        long begin = System.nanoTime();
+        step.run();
+        if (i >= 0) {
+          nanos[i] = System.nanoTime() - begin;
+        }
+      }
+      return Timings.longestOf(agreement.numbers(nanos)).median();
     }
   }
 
@@ -110,12 +234,14 @@ record MoeSession(
       Progress progress,
       CommandAgreement agreement,
       List<LayerTimes> times,
+      Map<String, Double> more,
       WarmUp warmUp) {
     Map<String, Double> micros = new LinkedHashMap<>();
     PARTS.forEach((name, part) -> micros.put(name, median(agreement, times, part)));
-    double layer =
-        median(
-            agreement, times, t -> PARTS.values().stream().mapToLong(p -> p.applyAsLong(t)).sum());
+    if (hasShared()) {
+      micros.put(SHARED, median(agreement, times, LayerTimes::shared));
+    }
+    double layer = median(agreement, times, this::whole);
     double operations =
         (double) OPERATIONS
             * tokens
@@ -127,9 +253,17 @@ record MoeSession(
     micros.forEach(
         (name, us) -> table.row(name, Units.micros(us), Units.fixed(100 * us / layer, 0)));
     table.row("layer", Units.micros(layer), "");
+    more.forEach(
+        (name, us) ->
+            table.row(
+                name.equals(WITHOUT_SHARED) ? "layer without it" : name + ", on the host",
+                Units.micros(us),
+                Units.fixed(100 * us / layer, 0)));
     Style style = Style.detect();
     String text =
         style.bold(onHost() ? "MoE layer on the host, FP32" : "MoE layer on GPUs, BF16")
+            + (fp8 ? ", tokens and weights in FP8" : "")
+            + (decode ? ", decoding" : "")
             + "  %d ranks, %d tokens each, hidden %d, intermediate %d, top %d of %d experts%n"
                 .formatted(
                     group.size(),
@@ -143,6 +277,7 @@ record MoeSession(
                 .formatted(
                     Units.significant(gflops),
                     Units.significant(1e6 * tokens * group.size() / layer))
+            + overlap(micros, more, layer)
             + (warmUp.isIncomplete() ? "the layer was still becoming faster\n" : "")
             + style.good(
                 "verified: %d tokens of each rank against plain arithmetic".formatted(compared()))
@@ -157,13 +292,32 @@ record MoeSession(
       tree.put("intermediate", shape.intermediate());
       tree.put("experts", shape.router().experts());
       tree.put("topk", shape.router().topK());
+      tree.put("shared", shape.sharedIntermediate());
+      tree.put("decode", decode);
+      tree.put("fp8", fp8);
       tree.put("iterations", times.size());
       tree.put("warmup", warmUp.iterations());
       micros.forEach((name, us) -> tree.put(name + "_us", us));
       tree.put("layer_us", layer);
+      more.forEach((name, us) -> tree.put(name + "_us", us));
       tree.put("experts_gflops", gflops);
       Artifact.write(artifact, tree);
     }
+  }
+
+  /** What computing the shared expert beside the other parts has won. */
+  private String overlap(Map<String, Double> micros, Map<String, Double> more, double layer) {
+    Double without = more.get(WITHOUT_SHARED);
+    if (without == null) {
+      return "";
+    }
+    double alone = micros.getOrDefault(SHARED, 0.0);
+    double added = layer - without;
+    return "the shared expert takes %s and adds %s to the layer: %s %% hidden%n"
+        .formatted(
+            Units.micros(alone),
+            Units.micros(Math.max(0, added)),
+            Units.fixed(100 * Math.clamp(1 - added / alone, 0, 1), 0));
   }
 
   private void print(Group group, Progress progress, String text) {
@@ -183,7 +337,7 @@ record MoeSession(
     for (int local = 0; local < placement.localExperts(rank); local++) {
       own.add(expert(placement.expertAt(rank, local)));
     }
-    return new MoeWeights(router(), Optional.empty(), own, Optional.empty());
+    return new MoeWeights(router(), Optional.empty(), own, sharedExpert());
   }
 
   private Tensor router() {
@@ -191,12 +345,47 @@ record MoeSession(
   }
 
   private ExpertWeights expert(int number) {
+    return expert(number, shape.intermediate());
+  }
+
+  /** After the experts of the choice. */
+  private Optional<ExpertWeights> sharedExpert() {
+    return hasShared()
+        ? Optional.of(expert(shape.router().experts(), shape.sharedIntermediate()))
+        : Optional.empty();
+  }
+
+  private ExpertWeights expert(int number, int intermediate) {
     double inner = 1 / Math.sqrt(shape.hidden());
-    double outer = 1 / Math.sqrt(shape.intermediate());
+    double outer = 1 / Math.sqrt(intermediate);
+    var wide =
+        new ExpertWeights(
+            values(3L * number + 1, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner),
+            values(3L * number + 2, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner),
+            values(3L * number + 3, shape.hidden(), intermediate, fp8 ? MAX_FP8 : outer));
+    if (!fp8) {
+      return wide;
+    }
     return new ExpertWeights(
-        values(3L * number + 1, shape.intermediate(), shape.hidden(), inner),
-        values(3L * number + 2, shape.intermediate(), shape.hidden(), inner),
-        values(3L * number + 3, shape.hidden(), shape.intermediate(), outer));
+        elements(wide.w1()),
+        elements(wide.w3()),
+        elements(wide.w2()),
+        Optional.of(
+            new ExpertWeights.Factors(
+                factors(wide.w1(), inner), factors(wide.w3(), inner), factors(wide.w2(), outer))));
+  }
+
+  private static Tensor elements(Tensor wide) {
+    return Tensor.fromFloats(wide.toFloatArray(), DType.FP8_E4M3, wide.shape());
+  }
+
+  /** Factors that bring elements of FP8 to a scale. */
+  private static Tensor factors(Tensor wide, double scale) {
+    int down = Math.toIntExact((wide.size(0) + ExpertWeights.BLOCK - 1) / ExpertWeights.BLOCK);
+    int across = Math.toIntExact((wide.size(1) + ExpertWeights.BLOCK - 1) / ExpertWeights.BLOCK);
+    var factors = new float[down * across];
+    Arrays.fill(factors, (float) (scale / MAX_FP8));
+    return Tensor.of(factors, down, across);
   }
 
   private boolean onHost() {
@@ -221,7 +410,12 @@ record MoeSession(
 
   /** The largest difference from plain arithmetic, by the largest element of the token. */
   private double error(Tensor x, Tensor y) {
-    var plain = new PlainLayer(shape, router(), this::expert);
+    var plain =
+        new PlainLayer(
+            shape,
+            router(),
+            e -> expert(e).dequantised(),
+            sharedExpert().map(ExpertWeights::dequantised));
     int hidden = shape.hidden();
     double worst = 0;
     for (int token = 0; token < compared(); token++) {

@@ -1,5 +1,6 @@
 package org.ep4j.cli.bench;
 
+import java.util.Optional;
 import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 import org.ep4j.moe.ExpertWeights;
@@ -10,8 +11,13 @@ import org.ep4j.tensor.Tensor;
  * A layer with normalized softmax scores in plain arithmetic of double precision, token by token.
  *
  * @param experts makes the weights of an expert
+ * @param shared weights of the shared expert
  */
-record PlainLayer(MoeShape shape, Tensor router, IntFunction<ExpertWeights> experts) {
+record PlainLayer(
+    MoeShape shape,
+    Tensor router,
+    IntFunction<ExpertWeights> experts,
+    Optional<ExpertWeights> shared) {
   /** The result of a token. */
   double[] forward(float[] x) {
     int count = shape.router().experts();
@@ -32,18 +38,20 @@ record PlainLayer(MoeShape shape, Tensor router, IntFunction<ExpertWeights> expe
     for (int e : chosen) {
       add(y, Math.exp(logits[e]) / sum, experts.apply(e), x);
     }
+    shared.ifPresent(expert -> add(y, 1, expert, x));
     return y;
   }
 
-  private void add(double[] y, double weight, ExpertWeights expert, float[] x) {
+  private static void add(double[] y, double weight, ExpertWeights expert, float[] x) {
     float[] w1 = expert.w1().toFloatArray();
     float[] w3 = expert.w3().toFloatArray();
     float[] w2 = expert.w2().toFloatArray();
-    for (int i = 0; i < shape.intermediate(); i++) {
+    int intermediate = Math.toIntExact(expert.w1().size(0));
+    for (int i = 0; i < intermediate; i++) {
       double swished = dot(w1, i, x);
       double inner = swished / (1 + Math.exp(-swished)) * dot(w3, i, x);
       for (int h = 0; h < y.length; h++) {
-        y[h] += weight * inner * w2[h * shape.intermediate() + i];
+        y[h] += weight * inner * w2[h * intermediate + i];
       }
     }
   }

@@ -86,7 +86,7 @@ final class PutCommand implements Callable<Integer> {
         warps,
         "a multiple of 8, at most " + MAX_WARPS);
     CommandSpec command = CommandSpecs.require(spec);
-    nodes.check(command, RankPair.RANKS);
+    nodes.check(command, RankPair.RANKS, world.join());
     nodes.checkWire(command, true, world.join());
     OutputFile artifact = json.file(spec);
     CudaDriver.require();

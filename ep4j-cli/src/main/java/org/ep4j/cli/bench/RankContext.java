@@ -2,11 +2,16 @@ package org.ep4j.cli.bench;
 
 import java.io.PrintStream;
 import java.util.List;
+import org.ep4j.ExpertBuffer;
 import org.ep4j.bench.CommandAgreement;
+import org.ep4j.bench.NodeChoice;
 import org.ep4j.bench.VerificationFailure;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Units;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.verify.VerificationException;
 
@@ -32,6 +37,30 @@ record RankContext(
   interface Check {
     /** Throws on the first difference. */
     void run();
+  }
+
+  /** The same with the nodes that an open buffer has found: hosts, and those that NVLink joins. */
+  RankContext across(ExpertBuffer buffer) {
+    int found = buffer.config().ranksPerNode(); // 0: nodes of different sizes
+    return with(settings.across(new NodeChoice(found, settings.nodes().wire())));
+  }
+
+  /** The same for the oracle of high throughput, which needs nodes of one size; else closes it. */
+  RankContext acrossEqualNodes(ExpertBuffer buffer) {
+    if (buffer.config().ranksPerNode() == 0) {
+      buffer.close();
+      throw new CommandFailure(
+          ErrorCode.BAD_OPTION_VALUE,
+          ExitCodes.USAGE,
+          "--ranks-per-node is left out, and the nodes have different numbers of ranks; the oracle"
+              + " needs equal ones: pass --ranks-per-node, or start as many ranks on each host");
+    }
+    return across(buffer);
+  }
+
+  /** Whether the ranks belong to several nodes, as far as known. */
+  boolean severalNodes() {
+    return settings.nodes().several(group.size());
   }
 
   boolean printing() {

@@ -56,8 +56,9 @@ final class TestOptions {
               + " it again; the oracle checks every operation (ll).")
   private boolean shrink;
 
-  /** Known, so that the error says why there is no such thing. */
+  /** Known and without effect: NVLink between hosts is used where it can be. */
   @Option(names = MNNVL, hidden = true)
+  @SuppressWarnings("UnusedVariable")
   private boolean mnnvl;
 
   /** Used by picocli. */
@@ -65,13 +66,6 @@ final class TestOptions {
 
   /** Checks the options, and returns what they ask for. */
   BenchTests checked(CommandSpec spec) {
-    CommandSpecs.check(
-        spec,
-        !mnnvl,
-        ErrorCode.INAPPLICABLE_OPTION,
-        MNNVL
-            + ": NVLink between hosts is not used, ranks of different hosts are different nodes:"
-            + " leave it out");
     CommandSpecs.checkValue(
         spec,
         pressure == null || (pressure >= 1 && pressure <= MAX_SECONDS),

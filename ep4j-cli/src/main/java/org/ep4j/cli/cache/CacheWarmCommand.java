@@ -111,8 +111,13 @@ final class CacheWarmCommand implements Callable<Integer> {
       kernels.addAll(PrebuiltKernels.lowLatency(hidden, number, experts, topK, masking));
     }
     for (String architecture : wanted) {
+      require(
+          KernelSpec.isArchitecture(architecture),
+          "--arch",
+          architecture,
+          KernelSpec.ARCHITECTURES);
       for (PrebuiltKernel kernel : kernels) {
-        specs.add(kernel.spec(architecture)); // refuses a bad name before any compilation
+        specs.add(kernel.spec(architecture));
       }
       specs.add(MoeSources.spec(architecture));
     }
@@ -196,11 +201,13 @@ final class CacheWarmCommand implements Callable<Integer> {
   }
 
   private static void requirePositive(String option, int value) {
-    if (value < 1) {
+    require(value >= 1, option, value, ">= 1");
+  }
+
+  private static void require(boolean holds, String option, Object value, String limit) {
+    if (!holds) {
       throw new CommandFailure(
-          ErrorCode.BAD_OPTION_VALUE,
-          ExitCodes.USAGE,
-          CommandSpecs.badValue(option, value, ">= 1"));
+          ErrorCode.BAD_OPTION_VALUE, ExitCodes.USAGE, CommandSpecs.badValue(option, value, limit));
     }
   }
 

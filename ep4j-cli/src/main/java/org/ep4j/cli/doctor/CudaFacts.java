@@ -14,6 +14,7 @@ import org.ep4j.cuda.driver.compiler.NvJitLink;
 import org.ep4j.cuda.driver.compiler.Nvrtc;
 import org.ep4j.cuda.jit.CubinCache;
 import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.error.InvalidArgumentException;
 
 /** Information of the CUDA driver and of the compilers. Uses no memory of a device. */
 final class CudaFacts {
@@ -21,7 +22,7 @@ final class CudaFacts {
 
   private CudaFacts() {}
 
-  /** The devices and their peer access; requires a working driver. */
+  /** The devices, their peer access and NVLink domains; requires a working driver. */
   static List<Finding> devices() {
     List<Finding> findings = new ArrayList<>();
     int count = CudaDevice.count();
@@ -30,6 +31,9 @@ final class CudaFacts {
     }
     if (count > 1) {
       findings.add(peers(count));
+    }
+    if (count > 0) {
+      findings.add(NvlinkFacts.look());
     }
     return findings;
   }
@@ -134,7 +138,12 @@ final class CudaFacts {
   }
 
   private static String withoutNvrtc() {
-    LibrarySearch other = KernelCompiler.standard().backend().find();
+    LibrarySearch other;
+    try {
+      other = KernelCompiler.standard().backend().find();
+    } catch (InvalidArgumentException e) {
+      return ""; // a setting of the cache: the line about compiled kernels has it
+    }
     return other.found()
         ? "; " + other.library() + " compiles kernels instead"
         : "; without NVRTC and nvcc, only kernels in the cache run";

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.cli.text.Units;
+import org.ep4j.error.FileProblem;
 import org.ep4j.memory.SymmetricMemory;
 
 /** Main memory, and the file system of shared memory. */
@@ -82,7 +83,7 @@ final class MemoryFacts {
           : Finding.warning(
               TOPIC, directory.toString(), value, "not a tmpfs: rows are written to a disk");
     } catch (IOException e) {
-      return Finding.warning(TOPIC, directory.toString(), e.toString(), "cannot be examined");
+      return Finding.warning(TOPIC, directory.toString(), "cannot be examined", FileProblem.of(e));
     }
   }
 

@@ -14,6 +14,7 @@ import org.ep4j.cuda.jit.CubinCache;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.NvccBackend;
 import org.ep4j.cuda.jit.PrebuiltKernels;
+import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.RenamedVariables;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.memory.SymmetricMemory;
@@ -26,8 +27,34 @@ final class SettingFacts {
    * A variable of another part than the group.
    *
    * @param byDefault the default; empty: no default, and an unset variable is not reported
+   * @param allowed values that its reader accepts; {@code .*} where this report does not know them
+   * @param limit these values in words
    */
-  private record Variable(String name, String byDefault, String meaning) {}
+  private record Variable(
+      String name, String byDefault, String meaning, String allowed, String limit) {
+    Variable(String name, String byDefault, String meaning) {
+      this(name, byDefault, meaning, ".*", "");
+    }
+
+    Finding found(String value) {
+      return value.strip().matches(allowed)
+          ? Finding.found(TOPIC, name, value, "from the environment; " + meaning)
+          : Finding.warning(
+              TOPIC, name, value, "it must be " + limit + ": correct the variable or unset it");
+    }
+  }
+
+  /** Variables of the group, which have no effect without a rank. */
+  private static final List<String> OF_RANKS =
+      List.of(
+          "EP4J_WORLD_SIZE",
+          "EP4J_RENDEZVOUS",
+          "EP4J_RENDEZVOUS_EXTERNAL",
+          "EP4J_SECRET",
+          "EP4J_JOB",
+          "EP4J_JOIN_TIMEOUT_MS",
+          "EP4J_HEARTBEAT_MS",
+          "EP4J_LIVENESS_MS");
 
   private static final List<Variable> OTHERS =
       List.of(
@@ -50,7 +77,11 @@ final class SettingFacts {
           new Variable(CubinCache.DIRECTORY_VARIABLE, "", "directory of compiled kernels"),
           new Variable(CubinCache.SIZE_VARIABLE, "", "MiB of compiled kernels to keep"),
           new Variable(
-              DeviceChoice.VARIABLE, "by local rank", "the GPU of a rank that is a process"),
+              DeviceChoice.VARIABLE,
+              "by local rank",
+              "the GPU of a rank that is a process",
+              "[0-9]{1,9}",
+              "a number"),
           new Variable(
               KernelCompiler.SPECIAL_VARIABLE,
               "1",
@@ -61,8 +92,26 @@ final class SettingFacts {
               "packed flags: low-latency rows carry their sequence number over NVLink; 0: separate"
                   + " flags"),
           new Variable(
-              ProxyConfig.THREADS_VARIABLE, "1", "proxy threads, which post the puts of a GPU"),
-          new Variable(ProxyConfig.CORES_VARIABLE, "automatic", "cores of these threads"));
+              ProxyConfig.THREADS_VARIABLE,
+              "1",
+              "proxy threads, which post the puts of a GPU",
+              "[1-8]",
+              "1 to 8"),
+          new Variable(
+              ProxyConfig.CORES_VARIABLE,
+              "automatic",
+              "cores of these threads",
+              "none|[0-9]+( *, *[0-9]+)*",
+              "numbers of cores, or none"),
+          new Variable("EP4J_CUBLAS", "", "the cuBLAS library of ep4j-moe"),
+          new Variable("EP4J_NCCL_GIN_CONTEXTS", "", "contexts of GIN, of the wire backend"),
+          new Variable("EP4J_NCCL_GIN_COMMS", "", "communicators that have these contexts"),
+          new Variable(
+              DebugMode.VARIABLE,
+              "false",
+              "debug mode of buffers",
+              "(?i)true|1|false|0",
+              "true or false"));
 
   private static final String DEFAULT = "default";
 
@@ -77,9 +126,7 @@ final class SettingFacts {
       String value =
           Objects.requireNonNullElse(RenamedVariables.value(environment, variable.name), "");
       if (!value.isBlank()) {
-        findings.add(
-            Finding.found(
-                TOPIC, variable.name, value, "from the environment; " + variable.meaning));
+        findings.add(variable.found(value));
       } else if (!variable.byDefault.isEmpty()) {
         findings.add(
             Finding.found(
@@ -142,6 +189,19 @@ final class SettingFacts {
               "launcher",
               launch.launcher(),
               "no rank is set: Group.fromEnvironment() returns a group of one rank"));
+    }
+    if (launch.config() == null) {
+      for (String name : OF_RANKS) {
+        String value = environment.getOrDefault(name, "");
+        if (!value.isBlank()) {
+          findings.add(
+              Finding.found(
+                  TOPIC,
+                  name,
+                  name.equals("EP4J_SECRET") ? "set" : value,
+                  "from the environment; no effect, because no rank is set"));
+        }
+      }
     }
     for (String warning : launch.warnings()) {
       findings.add(Finding.warning(TOPIC, "launcher", launch.launcher(), warning));

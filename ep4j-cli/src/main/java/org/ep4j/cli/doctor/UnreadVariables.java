@@ -47,6 +47,7 @@ final class UnreadVariables {
           "EP4J_NCCL_HOME",
           "EP4J_NVCC",
           "EP4J_NVJITLINK",
+          "EP4J_NVML_LIBRARY",
           "EP4J_NVRTC",
           "EP4J_NVSHMEM_HOME",
           "EP4J_PROXY_CORES",

@@ -51,6 +51,13 @@ public final class EngineOptions {
           ErrorCode.CONFLICTING_OPTIONS,
           "--backend needs GPUs, and --device host uses none: leave one out");
     }
+    if (backends != null && wanted.equals(EngineName.AUTO) && !onDevice(wanted)) {
+      throw CommandSpecs.usage(
+          spec,
+          ErrorCode.INAPPLICABLE_OPTION,
+          "--backend needs GPUs, and this machine has none that ep4j can use: leave it out, or see"
+              + " ep4j doctor");
+    }
     return wanted;
   }
 

@@ -49,8 +49,8 @@ public final class LaunchCommand implements Callable<Integer> {
       split = ",",
       paramLabel = "N|NETNS",
       description =
-          "Run the ranks in network namespaces, the same number of consecutive ranks in each, to"
-              + " test a job on several hosts. Rank 0 hosts the rendezvous. A number N creates N"
+          "Run the ranks in network namespaces, the same number of consecutive ranks in each (fewer"
+              + " in the last), to test a job on several hosts. Rank 0 hosts the rendezvous. A number N creates N"
               + " namespaces with a bridge, and removes them at the end; named namespaces and the"
               + " links between them must exist. Needs root.")
   private List<String> hosts = List.of();

@@ -142,7 +142,7 @@ public final class Launcher implements AutoCloseable {
           "rank "
               + rank
               + " cannot be started: "
-              + e.getMessage()
+              + String.valueOf(e.getMessage()).strip()
               + "; name an executable file or a command on the PATH",
           e);
     }

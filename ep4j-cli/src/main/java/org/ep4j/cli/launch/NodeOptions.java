@@ -17,7 +17,7 @@ public final class NodeOptions {
       paramLabel = "N",
       description =
           "Split the ranks into N nodes, which share no memory and exchange rows over a wire;"
-              + " default: the ranks of a host are a node.")
+              + " default: the ranks of a host are a node, or of hosts that NVLink joins.")
   private @Nullable Integer nodes;
 
   @Option(
@@ -73,10 +73,15 @@ public final class NodeOptions {
     return wire == null ? WireName.AUTO : wire;
   }
 
-  /** Refuses options that do not fit the number of ranks. */
-  public void check(CommandSpec spec, int ranks) {
+  /**
+   * Refuses options that do not fit the number of ranks.
+   *
+   * @param joins whether the ranks are a launcher's, whose hosts are nodes without a declaration
+   */
+  public void check(CommandSpec spec, int ranks, boolean joins) {
     if (nodes != null) {
-      CommandSpecs.checkValue(spec, nodes >= 1, "--nodes", nodes, ">= 1");
+      CommandSpecs.checkValue(
+          spec, nodes >= 1 && nodes <= ranks, "--nodes", nodes, "1.." + ranks + ", the ranks");
     }
     if (ranksPerNode != null) {
       CommandSpecs.checkValue(spec, ranksPerNode >= 1, "--ranks-per-node", ranksPerNode, ">= 1");
@@ -88,7 +93,7 @@ public final class NodeOptions {
         "--disable-nvlink makes each rank a node: leave out --nodes and --ranks-per-node");
     CommandSpecs.check(
         spec,
-        wire == null || declared(),
+        wire == null || declared() || joins,
         ErrorCode.INAPPLICABLE_OPTION,
         "--wire " + wire + " connects nodes: declare them with --nodes or --disable-nvlink");
     if (nodes != null) {

@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 import org.ep4j.error.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
@@ -39,7 +40,7 @@ record JsonInput(String origin, ErrorCode code) {
       return Files.readString(file);
     } catch (IOException e) {
       throw new UncheckedIOException(
-          ErrorCode.FILE_READ.message(origin + ": cannot be read: " + e), e);
+          ErrorCode.FILE_READ.message(origin + ": cannot be read: " + FileProblem.of(e)), e);
     }
   }
 
@@ -55,7 +56,7 @@ record JsonInput(String origin, ErrorCode code) {
       }
     } catch (IOException e) {
       String reason = String.valueOf(e.getMessage()).lines().findFirst().orElse("");
-      throw bad(origin, reason, "a JSON object", "correct the text");
+      throw bad(origin + ": its text", "no JSON (" + reason + ")", "a JSON object", "correct it");
     }
   }
 

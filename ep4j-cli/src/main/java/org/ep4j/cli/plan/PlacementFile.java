@@ -76,8 +76,8 @@ final class PlacementFile {
       case "logical_of" -> logicalOf = numbers(in, field);
       default ->
           throw input.bad(
-              input.origin(),
-              "field '" + field + "'",
+              input.origin() + ": a field",
+              "'" + field + "'",
               "version, ranks, experts, rank_of or logical_of",
               "remove it");
     }

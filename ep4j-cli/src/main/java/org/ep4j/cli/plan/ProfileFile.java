@@ -121,8 +121,8 @@ final class ProfileFile {
       case "constants" -> input.object(in, field, this::readConstant);
       default ->
           throw input.bad(
-              origin,
-              "field '" + field + "'",
+              origin + ": a field",
+              "'" + field + "'",
               "version, name, description or constants",
               "remove it");
     }
@@ -137,8 +137,8 @@ final class ProfileFile {
             .orElseThrow(
                 () ->
                     input.bad(
-                        origin,
-                        "constant '" + key + "'",
+                        origin + ": a constant",
+                        "'" + key + "'",
                         "one of "
                             + Arrays.stream(ProfileConstant.values())
                                 .map(ProfileConstant::key)
@@ -167,7 +167,10 @@ final class ProfileFile {
         }
         default ->
             throw input.bad(
-                origin + ": " + key, "field '" + field + "'", "value or source", "remove it");
+                origin + ": " + key + ": a field",
+                "'" + field + "'",
+                "value or source",
+                "remove it");
       }
     }
     return new MachineProfile.Sourced(value, source);

@@ -21,12 +21,16 @@ import org.ep4j.error.ErrorCode;
  * @param operations in the order of their starts
  * @param leftOut operations beyond those
  * @param waits time that a rank (first key) has waited for another in all recorded operations
- * @param incidents everything but operations and waits, in the order of time
+ * @param windows totals of the windows of operations, by rank
+ * @param windowWaits as {@code waits}, in all operations of these windows
+ * @param incidents everything else, in the order of time
  */
 record RecordedJob(
     List<RecordedJob.Operation> operations,
     long leftOut,
     Map<Integer, Map<Integer, Double>> waits,
+    Map<Integer, RecordedJob.Windows> windows,
+    Map<Integer, Map<Integer, Double>> windowWaits,
     List<Incident> incidents) {
   /** Operations that a page keeps in memory. */
   private static final int MAX_OPERATIONS = 1_000_000;
@@ -41,6 +45,32 @@ record RecordedJob(
    */
   record Operation(
       int rank, String kind, double start, double micros, double waited, long rows, long bytes) {}
+
+  /**
+   * The recorded windows of a rank together.
+   *
+   * @param operations in all windows
+   * @param waited time that they have waited for other ranks
+   */
+  record Windows(long windows, long operations, double micros, double waited, long rows) {
+    private Windows plus(Windows more) {
+      return new Windows(
+          windows + more.windows,
+          operations + more.operations,
+          micros + more.micros,
+          waited + more.waited,
+          rows + more.rows);
+    }
+
+    /** Share of their time that the operations have waited for other ranks, at most 1. */
+    double waitedShare() {
+      return share(waited, micros);
+    }
+  }
+
+  private static double share(double part, double total) {
+    return total == 0 ? 0 : Math.min(1, part / total);
+  }
 
   /** The ranks that have recorded operations. */
   TreeSet<Integer> ranks() {
@@ -67,17 +97,30 @@ record RecordedJob(
   static double waitedShare(List<Operation> operations) {
     double total = operations.stream().mapToDouble(Operation::micros).sum();
     double waited = operations.stream().mapToDouble(Operation::waited).sum();
-    return total == 0 ? 0 : Math.min(1, waited / total);
+    return share(waited, total);
   }
 
-  /** The waits of an operation, in the mean of the recorded operations of the rank. */
+  /**
+   * The waits of an operation, in the mean of the recorded operations of the rank; of those in
+   * windows if no single ones are recorded.
+   */
   List<Wait> meanWaits() {
-    Map<Integer, Integer> counts = new HashMap<>();
-    operations.forEach(operation -> counts.merge(operation.rank, 1, Integer::sum));
+    Map<Integer, Long> counts = new HashMap<>();
+    if (operations.isEmpty()) {
+      windows.forEach((rank, all) -> counts.put(rank, all.operations));
+      return meanWaits(windowWaits, counts);
+    }
+    operations.forEach(operation -> counts.merge(operation.rank, 1L, Long::sum));
+    return meanWaits(waits, counts);
+  }
+
+  /** Without ranks of which the recording was cut between an operation and its waits. */
+  private static List<Wait> meanWaits(
+      Map<Integer, Map<Integer, Double>> waits, Map<Integer, Long> counts) {
     List<Wait> means = new ArrayList<>();
     waits.forEach(
         (rank, row) -> {
-          int count = counts.getOrDefault(rank, 0);
+          long count = counts.getOrDefault(rank, 0L);
           if (count > 0) {
             row.forEach((peer, total) -> means.add(new Wait(rank, peer, total / count)));
           }
@@ -98,6 +141,8 @@ record RecordedJob(
     private final List<Operation> operations = new ArrayList<>();
     private final List<Incident> incidents = new ArrayList<>();
     private final Map<Integer, Map<Integer, Double>> waits = new TreeMap<>();
+    private final Map<Integer, Windows> windows = new TreeMap<>();
+    private final Map<Integer, Map<Integer, Double>> windowWaits = new TreeMap<>();
 
     /** Of recordings without {@code org.ep4j.Wait}: the longest wait of each operation. */
     private final Map<Integer, Map<Integer, Double>> longestWaits = new TreeMap<>();
@@ -130,6 +175,18 @@ record RecordedJob(
         case "org.ep4j.Operation" -> operation(event);
         case "org.ep4j.Wait" ->
             add(waits, rank(event, "rank"), rank(event, "peer"), duration(event, "waited"));
+        case "org.ep4j.Window" ->
+            windows.merge(
+                rank(event, "rank"),
+                new Windows(
+                    1,
+                    Math.max(1, event.getInt("operations")),
+                    duration(event, "elapsed"),
+                    duration(event, "waited"),
+                    event.getLong("rows")),
+                Windows::plus);
+        case "org.ep4j.WindowWait" ->
+            add(windowWaits, rank(event, "rank"), rank(event, "peer"), duration(event, "waited"));
         default -> {
           Incident incident = Incident.of(event);
           if (incident == null) {
@@ -214,6 +271,8 @@ record RecordedJob(
           List.copyOf(operations),
           leftOut,
           waits.isEmpty() ? longestWaits : waits,
+          windows,
+          windowWaits,
           List.copyOf(incidents));
     }
   }

@@ -15,6 +15,7 @@ import jdk.jfr.consumer.RecordingFile;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 
 /**
  * Reads the events of ep4j from files of the flight recorder. The file may come from anywhere, and
@@ -117,7 +118,7 @@ final class RecordingFiles {
 
   private static UncheckedIOException unreadable(Path file, IOException e) {
     return new UncheckedIOException(
-        ErrorCode.FILE_READ.message(file + ": cannot be read: " + e), e);
+        ErrorCode.FILE_READ.message(file + ": cannot be read: " + FileProblem.of(e)), e);
   }
 
   private static CommandFailure invalid(Path file, String reason) {

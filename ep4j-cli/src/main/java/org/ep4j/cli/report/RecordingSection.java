@@ -37,12 +37,19 @@ final class RecordingSection {
     if (!job.operations().isEmpty()) {
       html.append(operations(charts)).append(waits(charts)).append(ranks());
     }
+    if (!job.windows().isEmpty()) {
+      html.append(windows());
+      html.append(job.operations().isEmpty() ? waits(charts) : "");
+    }
     return html.append(incidents()).append("</section>\n").toString();
   }
 
   private String subtitle() {
     if (job.operations().isEmpty()) {
-      return "no operations";
+      return job.windows().isEmpty()
+          ? "no operations"
+          : "windows of operations of %d rank%s"
+              .formatted(job.windows().size(), job.windows().size() == 1 ? "" : "s");
     }
     String more =
         job.leftOut() == 0 ? "" : ", and %d more that are not shown".formatted(job.leftOut());
@@ -94,6 +101,35 @@ final class RecordingSection {
         Units.fixed(100 * RecordedJob.waitedShare(operations), 0),
         String.valueOf(operations.stream().mapToLong(RecordedJob.Operation::rows).sum()),
         Units.bytes(operations.stream().mapToLong(RecordedJob.Operation::bytes).sum()));
+  }
+
+  private static final List<String> WINDOW_COLUMNS =
+      List.of("rank", "windows", "operations", "an operation", "waited, %", "received rows");
+
+  private List<List<String>> windowRows() {
+    List<List<String>> rows = new ArrayList<>();
+    job.windows()
+        .forEach(
+            (rank, all) ->
+                rows.add(
+                    List.of(
+                        "rank " + rank,
+                        String.valueOf(all.windows()),
+                        String.valueOf(all.operations()),
+                        Units.micros(all.micros() / all.operations()),
+                        Units.fixed(100 * all.waitedShare(), 0),
+                        String.valueOf(all.rows()))));
+    return rows;
+  }
+
+  private String windows() {
+    List<List<String>> rows = windowRows();
+    return "<h3>Windows of operations</h3>\n"
+        + RunSection.table(WINDOW_COLUMNS, pretty(rows.subList(0, shown(rows))), "numbers")
+        + rest(rows)
+        + "<p class=\"note\">Once a second, or as the settings of org.ep4j.Window say, each rank"
+        + " records its last windows of operations, of any length. An operation: mean time from"
+        + " the end of one to the end of the next.</p>\n";
   }
 
   private String operations(Charts charts) {
@@ -187,7 +223,15 @@ final class RecordingSection {
       Table table = new Table(COLUMNS.toArray(String[]::new));
       job.byKind()
           .forEach((kind, operations) -> table.row(cells(kind, operations).toArray(String[]::new)));
-      text.append(table.render(style)).append('\n').append(longestWait()).append('\n');
+      text.append(table.render(style)).append('\n');
+    }
+    if (!job.windows().isEmpty()) {
+      Table table = new Table(WINDOW_COLUMNS.toArray(String[]::new));
+      windowRows().forEach(row -> table.row(row.toArray(String[]::new)));
+      text.append(table.render(style)).append('\n');
+    }
+    if (!job.operations().isEmpty() || !job.windows().isEmpty()) {
+      text.append(longestWait()).append('\n');
     }
     Map<String, Integer> counts = new LinkedHashMap<>();
     job.incidents().forEach(incident -> counts.merge(incident.kind(), 1, Integer::sum));

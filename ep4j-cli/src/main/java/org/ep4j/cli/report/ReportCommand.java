@@ -30,7 +30,7 @@ import picocli.CommandLine.Spec;
       "",
       "The page is one file that loads nothing: results, plots, machine, configuration, and what"
           + " each figure means. With several files it compares each of the others with the first:"
-          + " the ratio of the medians of every operation that both have, with a 95 % confidence"
+          + " the ratio of the medians of every operation that both have, with a 95 %% confidence"
           + " interval from the single iterations. The comparison is printed as text, too.",
       "",
       "Recordings are those of the JDK's flight recorder, one or several of each rank: operations"

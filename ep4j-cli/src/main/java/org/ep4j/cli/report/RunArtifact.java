@@ -14,6 +14,7 @@ import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Json;
 import org.ep4j.cli.text.Units;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -64,7 +65,7 @@ public record RunArtifact(
       text = Files.readString(file);
     } catch (IOException e) {
       throw new UncheckedIOException(
-          ErrorCode.FILE_READ.message(file + ": cannot be read: " + e), e);
+          ErrorCode.FILE_READ.message(file + ": cannot be read: " + FileProblem.of(e)), e);
     }
     try {
       return Json.parse(text);

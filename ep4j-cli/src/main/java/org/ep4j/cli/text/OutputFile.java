@@ -16,6 +16,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 
 /**
  * A file that the user names for results.
@@ -83,7 +84,8 @@ public final class OutputFile {
       return place().equals(other.place());
     } catch (IOException e) {
       throw new UncheckedIOException(
-          ErrorCode.OUTPUT_NOT_WRITTEN.message(path + ": cannot be written: " + e), e);
+          ErrorCode.OUTPUT_NOT_WRITTEN.message(path + ": cannot be written: " + FileProblem.of(e)),
+          e);
     }
   }
 
@@ -107,7 +109,8 @@ public final class OutputFile {
       }
     } catch (IOException e) {
       throw new UncheckedIOException(
-          ErrorCode.OUTPUT_NOT_WRITTEN.message(path + ": cannot be written: " + e), e);
+          ErrorCode.OUTPUT_NOT_WRITTEN.message(path + ": cannot be written: " + FileProblem.of(e)),
+          e);
     }
   }
 

@@ -59,8 +59,7 @@ final class TopScreen {
       out.append("no answer from ranks ").append(silent).append('\n');
     }
     if (buffers.isEmpty()) {
-      out.append(
-          "no buffer of the host engine is open: buffers of the CUDA engine record no waits\n");
+      out.append("no buffer is open\n");
     }
     for (int i = 0; i < buffers.size(); i++) {
       String title = buffers.size() == 1 ? "" : "buffer " + (i + 1) + " of " + buffers.size();
@@ -82,11 +81,27 @@ final class TopScreen {
                   Units.micros(seen.periodNanos() / 1e3),
                   seen.operations()));
     }
-    out.append(style.bold("verdict")).append("  ").append(verdict).append("\n\n");
+    out.append(style.bold("verdict")).append("  ").append(verdict).append('\n');
+    timeouts(seen, style, out);
+    out.append('\n');
     if (seen.operations() > 0) {
       waits(seen, style, out);
     }
     experts(seen, style, out);
+  }
+
+  private static void timeouts(WorldObservation seen, Style style, StringBuilder out) {
+    List<Integer> late =
+        seen.observed().stream().filter(rank -> seen.timeoutsOfRank(rank) > 0).toList();
+    for (int rank : late.subList(0, Math.min(LARGEST_WAITS, late.size()))) {
+      out.append(style.bold("timeouts"))
+          .append(
+              " rank %d: %d since the buffer was opened; the last one named rank %d%n"
+                  .formatted(rank, seen.timeoutsOfRank(rank), seen.timeoutPeerOfRank(rank)));
+    }
+    if (late.size() > LARGEST_WAITS) {
+      out.append("         %d more ranks%n".formatted(late.size() - LARGEST_WAITS));
+    }
   }
 
   private static void waits(WorldObservation seen, Style style, StringBuilder out) {
@@ -168,6 +183,10 @@ final class TopScreen {
       matrix.add(row);
     }
     tree.put("waits_us", matrix);
+    Map<String, Object> timeouts = new LinkedHashMap<>();
+    seen.observed()
+        .forEach(rank -> timeouts.put(Integer.toString(rank), seen.timeoutsOfRank(rank)));
+    tree.put("timeouts_of_ranks", timeouts);
     Map<String, Object> experts = new LinkedHashMap<>();
     seen.tokensOfExperts().forEach((expert, count) -> experts.put(expert.toString(), count));
     tree.put("tokens_of_experts", experts);

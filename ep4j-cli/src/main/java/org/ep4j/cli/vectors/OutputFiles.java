@@ -15,6 +15,7 @@ import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.OutputFile;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 import org.ep4j.io.SafetensorsWriter;
 import org.ep4j.tensor.Tensor;
 
@@ -83,7 +84,9 @@ final class OutputFiles implements AutoCloseable {
       Files.createDirectories(unfinished);
     } catch (IOException e) {
       throw new UncheckedIOException(
-          ErrorCode.OUTPUT_NOT_WRITTEN.message(output + ": cannot be created: " + e), e);
+          ErrorCode.OUTPUT_NOT_WRITTEN.message(
+              output + ": cannot be created: " + FileProblem.of(e)),
+          e);
     }
     SafetensorsWriter.write(unfinished.resolve(name), metadata, tensors);
     agreement.barrier();
@@ -94,7 +97,8 @@ final class OutputFiles implements AutoCloseable {
           StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
       throw new UncheckedIOException(
-          ErrorCode.OUTPUT_NOT_WRITTEN.message(output.resolve(name) + ": cannot be written: " + e),
+          ErrorCode.OUTPUT_NOT_WRITTEN.message(
+              output.resolve(name) + ": cannot be written: " + FileProblem.of(e)),
           e);
     }
     agreement.barrier();
@@ -112,7 +116,7 @@ final class OutputFiles implements AutoCloseable {
     } catch (IOException e) {
       throw new UncheckedIOException(
           ErrorCode.UNFINISHED_NOT_REMOVED.message(
-              unfinished(output) + ": cannot be removed: " + e),
+              unfinished(output) + ": cannot be removed: " + FileProblem.of(e)),
           e);
     }
   }
@@ -130,7 +134,9 @@ final class OutputFiles implements AutoCloseable {
       // Another rank still has a file in this directory, and removes the directory later.
     } catch (IOException e) {
       throw new UncheckedIOException(
-          ErrorCode.UNFINISHED_NOT_REMOVED.message(unfinished + ": cannot be removed: " + e), e);
+          ErrorCode.UNFINISHED_NOT_REMOVED.message(
+              unfinished + ": cannot be removed: " + FileProblem.of(e)),
+          e);
     }
   }
 }

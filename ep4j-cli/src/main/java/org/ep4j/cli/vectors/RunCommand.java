@@ -5,6 +5,7 @@ import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import org.ep4j.ExpertBuffer;
@@ -69,6 +70,8 @@ public final class RunCommand implements Callable<Integer> {
 
   @Mixin private EngineOptions engines = new EngineOptions();
 
+  private static final List<String> KINDS = List.of("ht", "ll");
+
   @Option(names = "--kind", paramLabel = "ht|ll", description = "High throughput or low latency.")
   private @Nullable String kind;
 
@@ -104,15 +107,21 @@ public final class RunCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     CommandSpec command = CommandSpecs.require(spec);
+    CommandSpecs.checkValue(
+        command,
+        kind == null || KINDS.contains(kind),
+        "--kind",
+        String.valueOf(kind),
+        "one of ht, ll");
     CommandSpecs.check(
         command,
         !sameDirectory(),
         ErrorCode.OUTPUT_IS_INPUT,
         "--output is --input: name another directory, results do not replace inputs");
-    CaseDirectory directory = CaseDirectory.open(input, defaults());
+    CaseDirectory directory = CaseDirectory.open(input, given());
     OutputFiles.check(output, directory.ranks());
     int ranks = directory.ranks();
-    nodes.check(command, ranks);
+    nodes.check(command, ranks, world.join());
     nodes.checkWire(command, engines.onDevice(command), world.join());
     if (world.join()) {
       return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));
@@ -173,18 +182,18 @@ public final class RunCommand implements Callable<Integer> {
     return ExitCodes.OK;
   }
 
-  private Map<String, String> defaults() {
-    Map<String, String> defaults = new LinkedHashMap<>(metadata);
-    put(defaults, "kind", kind);
-    put(defaults, "experts", experts);
-    put(defaults, "expert_alignment", expertAlignment);
-    put(defaults, "max_tokens", maxTokens);
-    return defaults;
+  private Map<String, String> given() {
+    Map<String, String> given = new LinkedHashMap<>(metadata);
+    put(given, "kind", kind);
+    put(given, "experts", experts);
+    put(given, "expert_alignment", expertAlignment);
+    put(given, "max_tokens", maxTokens);
+    return given;
   }
 
-  private static void put(Map<String, String> defaults, String key, @Nullable Object value) {
+  private static void put(Map<String, String> given, String key, @Nullable Object value) {
     if (value != null) {
-      defaults.put(key, value.toString());
+      given.put(key, value.toString());
     }
   }
 

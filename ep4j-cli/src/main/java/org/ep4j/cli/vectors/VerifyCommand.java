@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.stream.Stream;
@@ -19,6 +20,7 @@ import org.ep4j.cli.launch.World;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -76,7 +78,7 @@ public final class VerifyCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     List<CaseDirectory> cases = new ArrayList<>();
-    List<String> problems = new ArrayList<>();
+    List<RuntimeException> invalid = new ArrayList<>();
     for (Path path : find()) {
       try {
         CaseDirectory one = CaseDirectory.open(path);
@@ -84,16 +86,20 @@ public final class VerifyCommand implements Callable<Integer> {
           cases.add(one);
         }
       } catch (Ep4jException | UncheckedIOException e) {
-        problems.add(String.valueOf(e.getMessage()));
+        invalid.add(e);
       }
     }
+    if (cases.isEmpty() && invalid.size() == 1) {
+      throw invalid.getFirst();
+    }
+    List<String> problems = invalid.stream().map(e -> String.valueOf(e.getMessage())).toList();
     if (cases.isEmpty()) {
       throw new CommandFailure(
           ErrorCode.NO_CASES,
           ExitCodes.FAILED,
           problems.isEmpty()
               ? vectors + ": no case of the kind in --kind"
-              : String.join("\n", problems));
+              : vectors + ": no valid case:\n" + String.join("\n", problems));
     }
     CommandSpec command = CommandSpecs.require(spec);
     nodes.checkWire(command, engines.onDevice(command), world.join());
@@ -102,7 +108,7 @@ public final class VerifyCommand implements Callable<Integer> {
     }
     int worst = ExitCodes.OK;
     for (int ranks : new TreeSet<>(cases.stream().map(CaseDirectory::ranks).toList())) {
-      nodes.check(command, ranks);
+      nodes.check(command, ranks, false);
       CaseVerifier verifier = verifier(cases, problems, "threads");
       if (!world.processes()) {
         worst = Math.max(worst, World.threads(ranks, verifier));
@@ -131,9 +137,10 @@ public final class VerifyCommand implements Callable<Integer> {
     List<Path> found;
     try (Stream<Path> entries = Files.walk(vectors, DEPTH)) {
       found = entries.filter(CaseDirectory::isCase).sorted().toList();
-    } catch (IOException | UncheckedIOException e) {
-      throw new CommandFailure(
-          ErrorCode.NO_CASES, ExitCodes.FAILED, vectors + ": cannot be listed: " + e, e);
+    } catch (IOException e) {
+      throw unlisted(e);
+    } catch (UncheckedIOException e) {
+      throw unlisted(Objects.requireNonNull(e.getCause()));
     }
     if (found.isEmpty()) {
       throw new CommandFailure(
@@ -142,5 +149,13 @@ public final class VerifyCommand implements Callable<Integer> {
           vectors + ": no case here or below: no rank0.safetensors");
     }
     return found;
+  }
+
+  private CommandFailure unlisted(IOException cause) {
+    return new CommandFailure(
+        ErrorCode.NO_CASES,
+        ExitCodes.FAILED,
+        vectors + ": cannot be listed: " + FileProblem.of(cause),
+        cause);
   }
 }

@@ -187,6 +187,14 @@ class BenchCommandTest {
   }
 
   @Test
+  void highThroughputRunsWithEachFormat() throws Exception {
+    CommandLineRun run = bench("ht --threads --ranks 2 --dtype fp8,nvfp4");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("dispatch fp8", "dispatch nvfp4");
+  }
+
+  @Test
   void aPageShowsTheRun() throws Exception {
     Path page = scratch.resolve("page.html");
     CommandLineRun run = bench("all --threads --ranks 2 --html " + page);
@@ -237,6 +245,20 @@ class BenchCommandTest {
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     assertThat(run.out()).contains("[0] High throughput").contains("2 ranks (processes)");
     assertThat(run.out()).doesNotContain("[1]");
+  }
+
+  /** Ranks without common shared memory are on different hosts, as far as ep4j is concerned. */
+  @Test
+  void theOracleKnowsTheHostsOfAJoinedWorld() {
+    String hosts = "host=$0/$((EP4J_RANK / 2)); mkdir -p \"$host\"; EP4J_SHM_DIR=$host exec \"$@\"";
+    List<String> command =
+        new ArrayList<>(List.of("launch", "-n", "4", "--", "sh", "-c", hosts, scratch.toString()));
+    command.addAll(
+        CliProcess.command(("bench all --join --wire tcp --device host " + SMALL).split(" ", -1)));
+    CommandLineRun run = CommandLineRun.of(command.toArray(String[]::new));
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("4 ranks of 2 nodes (processes)", "between nodes");
   }
 
   /** The number of ranks is that of the joined world, not that of the cores. */

@@ -7,6 +7,7 @@ import java.util.List;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.config.Layout;
+import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.verify.RoutingKind;
 import org.ep4j.wire.WireProvider;
@@ -66,6 +67,7 @@ class BenchOptionsTest {
     "all --test-ll-compatibility --pressure-test-mode 1, 60",
     "all --test-ll-compatibility --pressure-test 5, 5",
     "ll --shrink-test --pressure-test-mode 0, 0",
+    "ll --allow-mnnvl, 0",
     "ht, 0"
   })
   void flagsOfDeepEpsTestsAskForAPressureTest(String arguments, int seconds) {
@@ -78,7 +80,7 @@ class BenchOptionsTest {
   @Test
   void severalBackendsKeepTheirOrder() {
     assertThat(parse("ht").backends()).containsExactly("auto");
-    BenchSettings settings = parse("ht", "--backend", "direct,NCCL,direct");
+    BenchSettings settings = parse("ht", "--device", "cuda", "--backend", "direct,NCCL,direct");
     assertThat(settings.backends()).containsExactly("direct", "nccl", "direct");
     assertThat(settings.on("nccl").highThroughputConfig(2).backend()).isEqualTo("nccl");
     assertThat(settings.small().backends()).isEqualTo(settings.backends());
@@ -98,6 +100,10 @@ class BenchOptionsTest {
     CommandLineRun run = CommandLineRun.of("bench", "ht", "--device", "host", "--backend", "nccl");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains("EP4J-1904: --backend");
+    if (CudaDevice.count() == 0) {
+      assertThat(CommandLineRun.of("bench", "ht", "--backend", "nccl").err())
+          .contains("EP4J-1905: --backend needs GPUs");
+    }
   }
 
   @Test
@@ -176,6 +182,7 @@ class BenchOptionsTest {
         "ht --device host --ranks 4 --nodes 3 | EP4J-1904: 4 ranks, 2 per node, are 2 nodes, but"
             + " --nodes = 3",
         "ht --device host --nodes 0 | EP4J-1900: --nodes = 0",
+        "ht --device host --ranks 1 --nodes 2 | EP4J-1900: --nodes = 2; it must be 1..1, the ranks",
         "ht --device host --ranks-per-node -1 | EP4J-1900: --ranks-per-node = -1",
         "ht --device host --wire tcp | EP4J-1905: --wire tcp",
         "ll --nodes 2 --disable-nvlink | EP4J-1904: --disable-nvlink",
@@ -196,9 +203,9 @@ class BenchOptionsTest {
         "ht --logfmt          | EP4J-1905: --logfmt is for ll",
         "ht --hook --tokens 8 | EP4J-1905: --hook is for ll",
         "ht --max-tokens 8    | EP4J-1905: --max-tokens is for ll",
-        "--tokens many        | EP4J-1900: Invalid value for option '--tokens'",
-        "--tokens=many        | EP4J-1900: Invalid value for option '--tokens'",
-        "--num-tokens many    | EP4J-1900: Invalid value for option '--num-tokens'",
+        "--tokens many        | EP4J-1900: --tokens = many; it must be a whole number",
+        "--tokens=many        | EP4J-1900: --tokens = many; it must be a whole number",
+        "--num-tokens many    | EP4J-1900: --num-tokens = many; it must be a whole number",
         "--pressure-test 0    | EP4J-1900: --pressure-test = 0; it must be 1..604800",
         "--pressure-test 1 --iterations 5 | EP4J-1904: --iterations and --pressure-test exclude",
         "ht --device host --pressure-test 1 --mode graph | EP4J-1904: --pressure-test dispatches",
@@ -211,7 +218,6 @@ class BenchOptionsTest {
         "--pressure-test-mode 2 | EP4J-1900: --pressure-test-mode = 2; it must be 0 or 1: a test",
         "--pressure-test-mode 0 --pressure-test | EP4J-1904: --pressure-test-mode 0 asks for no test",
         "--test-ll-compatibility --warmup 3 | EP4J-1904: --warmup and --test-ll-compatibility exclude",
-        "--allow-mnnvl | EP4J-1905: --allow-mnnvl: NVLink between hosts is not used",
         "ll --shrink-test --device host --ranks 1 | EP4J-1900: --ranks = 1; it must be 2 or more",
         "--json .             | EP4J-1907: --json .: ",
         "wires                | EP4J-1902: unknown operation 'wires': use ht, ll, all, moe,"

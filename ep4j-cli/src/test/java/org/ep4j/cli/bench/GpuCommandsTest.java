@@ -40,7 +40,7 @@ class GpuCommandsTest {
             + " 64 MiB",
         "put --warps 12 | EP4J-1900: --warps = 12; it must be a multiple of 8, at most 512",
         "put --warps 520 | EP4J-1900: --warps = 520; it must be a multiple of 8, at most 512",
-        "put --nodes 3 | EP4J-1904: 2 ranks, 1 per node, are 2 nodes, but --nodes = 3",
+        "put --nodes 3 | EP4J-1900: --nodes = 3; it must be 1..2, the ranks",
         "put --wire tcp | EP4J-1905: --wire tcp",
         "put --nodes 2 --wire tpc | EP4J-1906: --wire = tpc; it must be one of auto, ",
         "put --nodes 2 --wire tpc --join | EP4J-1906: --wire = tpc; it must be one of auto, ",

@@ -41,6 +41,54 @@ class MoeCommandTest {
   }
 
   @Test
+  void callsAndReplaysOfDecodingAreTimed() throws Exception {
+    Path file = scratch.resolve("decode.json");
+    CommandLineRun run =
+        bench(
+            "--threads --decode "
+                + SMALL.replace("--hidden 40", "--hidden 128")
+                + " --json "
+                + file);
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("decoding", "call, on the host", "replay, on the host");
+    assertThat(Files.readString(file))
+        .contains("\"decode\" : true", "\"call_us\"", "\"replay_us\"");
+  }
+
+  @Test
+  void aSharedExpertIsTimedBesideTheLayerWithoutIt() throws Exception {
+    Path file = scratch.resolve("shared.json");
+    CommandLineRun run = bench("--threads --shared 16 " + SMALL + " --json " + file);
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out())
+        .contains("shared", "layer without it", "the shared expert takes", "% hidden")
+        .contains("verified: 3 tokens of each rank");
+    assertThat(Files.readString(file))
+        .contains("\"shared\" : 16", "\"shared_us\"", "\"layer_without_shared_us\"");
+  }
+
+  @Test
+  void tokensAndWeightsAreOfFp8() throws Exception {
+    Path file = scratch.resolve("fp8.json");
+    CommandLineRun run =
+        bench(
+            "--threads --fp8 " + SMALL.replace("--hidden 40", "--hidden 128") + " --json " + file);
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("tokens and weights in FP8", "verified: 3 tokens of each rank");
+    assertThat(Files.readString(file)).contains("\"fp8\" : true");
+
+    run = bench("--threads --fp8 " + SMALL);
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("EP4J-1063: hidden = 40; it must be a multiple of 128");
+  }
+
+  @Test
   void numbersOutOfRangeAreNamed() {
     CommandLineRun run = bench("--threads --ranks 9 --experts 8 --topk 2");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);

@@ -12,6 +12,7 @@ import java.util.Set;
 import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
@@ -246,6 +247,48 @@ class DoctorTest {
             SettingFacts.look(Map.of("EP4J_RANK", "seven", "EP4J_WORLD_SIZE", "4")), Style.PLAIN);
 
     assertThat(text).contains("unusable variables").contains("EP4J_RANK");
+  }
+
+  /** In a process of its own: the cache and the compiler read the variables of their process. */
+  @Test
+  void badVariablesOfOtherPartsAreFindings() throws Exception {
+    Map<String, String> bad = Map.of("EP4J_CUDA_CACHE_MB", "much", "EP4J_LOCAL_RANK", "first");
+    try (CliProcess doctor = CliProcess.start(scratch, bad, "doctor", "--json")) {
+      CommandLineRun end = doctor.end();
+
+      assertThat(end.code()).isZero();
+      assertThat(end.out())
+          .contains("EP4J-1741: EP4J_CUDA_CACHE_MB = 'much'", "EP4J_LOCAL_RANK = 'first'");
+    }
+  }
+
+  @Test
+  void valuesThatTheirReaderRefusesAreWarnings() {
+    Map<String, String> bad =
+        Map.of(
+            "EP4J_CUDA_DEVICE", "x",
+            "EP4J_PROXY_THREADS", "99",
+            "EP4J_PROXY_CORES", "all",
+            "EP4J_DEBUG", "yes");
+    assertThat(SettingFacts.look(bad))
+        .filteredOn(finding -> finding.state() == Finding.State.WARNING)
+        .extracting(Finding::name)
+        .containsExactlyInAnyOrderElementsOf(bad.keySet());
+    assertThat(SettingFacts.look(Map.of("EP4J_PROXY_CORES", "3, 4", "EP4J_DEBUG", "TRUE")))
+        .noneMatch(finding -> finding.state() == Finding.State.WARNING);
+  }
+
+  @Test
+  void settingsOfTheGroupAreShownWithoutARank() {
+    String text =
+        DoctorCommand.text(
+            SettingFacts.look(Map.of("EP4J_LIVENESS_MS", "5000", "EP4J_SECRET", "do not print me")),
+            Style.PLAIN);
+
+    assertThat(text)
+        .containsPattern("EP4J_LIVENESS_MS +5000\n.*no effect")
+        .containsPattern("EP4J_SECRET +set\n")
+        .doesNotContain("do not print me");
   }
 
   @Test

@@ -84,7 +84,7 @@ class FittedPlanTest {
     "h200-x2/ht-cached.json, EP4J-8043, cached",
     "h200-x2/nodes-ht-staged.json, EP4J-8043, several nodes",
     "h200-x2/nvlink.json, EP4J-8050, ''",
-    "no-such-file.json, EP4J-7003, cannot be read"
+    "no-such-file.json, EP4J-7003, cannot be read: there is no such file"
   })
   void runsThatDescribeNoNodeAreRefused(String run, String code, String reason) {
     CommandLineRun refused = profile("--fit", RESULTS.resolve(run).toString());

@@ -52,7 +52,7 @@ class PlacementFileTest {
         "\"experts\" : 3 | \"experts\" : 4 | replicas of expert 3 = 0",
         "\"experts\" : 3 | \"experts\" : 5 | experts = 5; it must be 1..4",
         "\"experts\" : 3 | \"experts\" : 2 | logicalOf[3] = 2; it must be 0..1",
-        "\"experts\" : 3 | \"expert\" : 3 | field 'expert'",
+        "\"experts\" : 3 | \"expert\" : 3 | a field = 'expert'",
         "[ 0, 1, 0, 2 ] | [ 0, 1, 2 ] | logicalOf.length = 3; it must be 4",
         "[ 0, 1, 0, 2 ] | [ 0, 1, 0, \"2\" ] | logical_of[3] = value string",
         "[ 0, 1, 0, 2 ] | 7 | logical_of = value number int",

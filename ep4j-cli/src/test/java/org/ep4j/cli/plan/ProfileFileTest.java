@@ -54,14 +54,14 @@ class ProfileFileTest {
         "\"version\": 1 | \"version\": 2 | version = 2; it must be 1",
         "\"version\": 1 | \"version\": \"1\" | version = value string",
         "\"version\": 1, | '' | version = 0; it must be 1",
-        "\"nic_mmsgs\" | \"nic_bps\" | constant 'nic_bps'",
+        "\"nic_mmsgs\" | \"nic_bps\" | a constant = 'nic_bps'",
         "\"nic_mmsgs\" | \"nic_ports\" | Duplicate field 'nic_ports'",
         "\"value\": 365 | \"value\": -365 | nvlink_dispatch_gbps = -365.0; it must be 1 to 100000",
         "\"value\": 365 | \"value\": 1e999 | nvlink_dispatch_gbps = Infinity",
         "\"value\": 365 | \"value\": NaN | NaN",
         "\"value\": 365 | \"value\": \"365\" | nvlink_dispatch_gbps = 365; it must be a number",
-        "\"value\": 365 | \"values\": 365 | field 'values'",
-        "\"constants\": { | \"constant\": { | field 'constant'",
+        "\"value\": 365 | \"values\": 365 | a field = 'values'",
+        "\"constants\": { | \"constant\": { | a field = 'constant'",
         "\"name\": \"h200\" | \"name\": 200 | name = value number int",
         "\"version\": 1 | [ | Unexpected character"
       })

@@ -72,7 +72,7 @@ class RecordingReportTest {
             "lane 1 of wire tcp to rank 3: silent",
             "port mlx5_0/1 to rank 3: silent; 2 lanes continue over port mlx5_1/1",
             "continues behind operation 9, without ranks 2, in ",
-            "failed: not all ranks, in ",
+            "failed: java.lang.IllegalStateException: not all ranks, in ",
             "dispatch.cu for sm_90a, compiled, in ");
   }
 
@@ -132,6 +132,19 @@ class RecordingReportTest {
   }
 
   @Test
+  void aRecordingWithoutOperationsShowsWaitsOfWindows() throws Exception {
+    Path file = SampleRecordings.windows(scratch.resolve("w.jfr"), 1000, 3000);
+
+    assertThat(report(file).out())
+        .contains("windows of operations of 1 rank")
+        .containsPattern("rank 0 +2 +40 +500 us +20 +100")
+        .contains("longest wait: rank 0 for rank 1, 100 us an operation");
+    String html = Files.readString(page);
+    assertThat(html).contains("<h3>Windows of operations", "<h3>Waits between ranks");
+    assertThat(heat(html).getFirst()).contains(new double[] {0, 100}, offset(1e-6));
+  }
+
+  @Test
   void textOfARecordingStaysText() throws Exception {
     Path file =
         SampleRecordings.record(
@@ -155,7 +168,7 @@ class RecordingReportTest {
     refused("EP4J-8055", "does not begin as one", text);
     refused("EP4J-8055", "it is empty", Files.createFile(scratch.resolve("empty.jfr")));
     refused("EP4J-8055", "no regular file", Files.createDirectory(scratch.resolve("d.jfr")));
-    refused("EP4J-7003", "cannot be read", scratch.resolve("missing.jfr"));
+    refused("EP4J-7003", "cannot be read: there is no such file", scratch.resolve("missing.jfr"));
   }
 
   @Test

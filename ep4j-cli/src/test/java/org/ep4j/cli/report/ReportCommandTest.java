@@ -251,7 +251,10 @@ class ReportCommandTest {
 
   @Test
   void aMissingFileAndADirectoryAreRefused() {
-    refused("EP4J-7003", "cannot be read", scratch.resolve("none.json").toString());
+    refused(
+        "EP4J-7003",
+        "cannot be read: there is no such file",
+        scratch.resolve("none.json").toString());
     refused("EP4J-8050", "no regular file", scratch.toString());
     refused("EP4J-8050", "no regular file", "/dev/zero");
   }

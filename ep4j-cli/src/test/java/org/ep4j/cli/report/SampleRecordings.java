@@ -1,7 +1,11 @@
 package org.ep4j.cli.report;
 
+import static org.assertj.core.api.Assertions.assertThatIllegalStateException;
+
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import jdk.jfr.Recording;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.observe.AbortEvent;
@@ -11,9 +15,12 @@ import org.ep4j.observe.MaskEvent;
 import org.ep4j.observe.ObservationLog;
 import org.ep4j.observe.OperationEvent;
 import org.ep4j.observe.PathLossEvent;
+import org.ep4j.observe.RankObservation;
 import org.ep4j.observe.ReadmitEvent;
 import org.ep4j.observe.ResetEvent;
 import org.ep4j.observe.TimeoutEvent;
+import org.ep4j.observe.TimeoutLog;
+import org.ep4j.observe.WindowRecorder;
 
 /** Recordings of jobs that never were, for tests of pages. */
 final class SampleRecordings {
@@ -75,15 +82,42 @@ final class SampleRecordings {
     MaskEvent.record(0, 2, false, "by cleanMask()");
     LaneLossEvent.record(0, 3, "tcp", 1, text);
     PathLossEvent.record(0, 3, "mlx5_0/1", "mlx5_1/1", 2, text);
-    ResetEvent reset = new ResetEvent();
-    reset.begin();
-    reset.ended(0, 9, new boolean[] {false, false, true}, "");
-    ReadmitEvent readmit = new ReadmitEvent();
-    readmit.begin();
-    readmit.ended(0, 10, new boolean[3], "not all ranks");
+    Boolean _ =
+        new ResetEvent().record(0, () -> 9, () -> new boolean[] {false, false, true}, () -> true);
+    assertThatIllegalStateException()
+        .isThrownBy(
+            () ->
+                new ReadmitEvent()
+                    .record(
+                        0,
+                        () -> 10,
+                        () -> new boolean[3],
+                        () -> {
+                          throw new IllegalStateException("not all ranks");
+                        }));
     CompileEvent compile = new CompileEvent();
     compile.begin();
     compile.ended("dispatch.cu", "sm_90a", false, 4096);
+  }
+
+  /** Of rank 0, a window for each of these waits for rank 1. */
+  static Path windows(Path file, long... waitsMicros) throws Exception {
+    List<RankObservation.Window> windows = new ArrayList<>();
+    for (int i = 0; i < waitsMicros.length; i++) {
+      long[] waits = {0, 1000 * waitsMicros[i]};
+      windows.add(new RankObservation.Window(i, 10_000_000, 50, waits));
+    }
+    RankObservation seen =
+        RankObservation.of(2, windows, new int[] {0}, new long[] {0}, new TimeoutLog(0));
+    try (Recording recording = new Recording()) {
+      recording.enable("org.ep4j.Window").with("period", "everyChunk");
+      try (WindowRecorder _ = WindowRecorder.start(() -> seen)) {
+        recording.start();
+        recording.stop();
+      }
+      recording.dump(file);
+    }
+    return file;
   }
 
   /** Three ranks, of which rank 2 is late, in a file each. */

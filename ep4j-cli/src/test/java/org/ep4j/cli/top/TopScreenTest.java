@@ -4,9 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.TreeMap;
 import org.ep4j.cli.text.Json;
 import org.ep4j.cli.text.Style;
+import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.rendezvous.JobObserver;
 import org.ep4j.observe.ObservationLog;
 import org.junit.jupiter.api.Test;
@@ -46,9 +48,9 @@ class TopScreenTest {
   }
 
   @Test
-  void aJobWithoutABufferThatRecordsSaysSo() {
+  void aJobWithoutABufferSaysSo() {
     JobObserver.Answer answer = answer(2, 0);
-    assertThat(new TopScreen(answer).render(Style.PLAIN)).contains("no buffer of the host engine");
+    assertThat(new TopScreen(answer).render(Style.PLAIN)).contains("no buffer is open");
   }
 
   @Test
@@ -58,6 +60,25 @@ class TopScreenTest {
         .contains("\"version\" : 1", "\"operations\" : 60", "\"answered\" : [ 0, 1, 2, 3 ]")
         .contains("[ 0.0, 0.0, 0.0, 1000.0 ]", "[ 0.0, 0.0, 0.0, 0.0 ]")
         .contains("\"verdict\" : \"slow_rank\"", "\"verdict_rank\" : 3");
+  }
+
+  @Test
+  void timeoutsOfARankAreShown() {
+    ObservationLog log = new ObservationLog(1, 2, new int[] {0});
+    PeerTimeoutException timeout =
+        new PeerTimeoutException("combine", "rows", 7, 0, 8, 7, 100, "silent", false);
+    log.timeouts().record(timeout);
+    log.timeouts().record(timeout);
+    TopScreen screen =
+        new TopScreen(
+            new JobObserver.Answer(
+                "job", 2, 2, new TreeMap<>(Map.of(1, List.of(log.snapshot().encode())))));
+
+    assertThat(screen.render(Style.PLAIN))
+        .contains("timeouts rank 1: 2 since the buffer was opened; the last one named rank 0");
+    assertThat(Json.text(screen.tree()))
+        .contains("\"timeouts_of_ranks\" : {\n")
+        .contains("\"1\" : 2");
   }
 
   /** All ranks waited a millisecond an operation for rank 3, which waited for none. */

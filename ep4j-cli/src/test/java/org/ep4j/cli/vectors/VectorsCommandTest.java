@@ -241,12 +241,32 @@ class VectorsCommandTest {
   }
 
   @Test
+  void anUnknownKindIsRefusedAlsoWhereTheFilesNameOne() throws Exception {
+    String input = copy("ht-onetoken").toString();
+    CommandLineRun run =
+        CommandLineRun.of("run", "--input", input, "--output", "o", "--kind", "hx");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("EP4J-1900: --kind = hx; it must be one of ht, ll");
+  }
+
+  @Test
   void resultsNeverReplaceTheInputs() throws Exception {
     String input = copy("ht-onetoken").toString();
     CommandLineRun run = CommandLineRun.of("run", "--input", input, "--output", input);
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains("EP4J-1908: ");
+  }
+
+  @Test
+  void anInvalidCaseIsReportedWithItsOwnCode() throws Exception {
+    Path input = copy("ht-onetoken");
+    Files.delete(input.resolve("rank1.safetensors"));
+    CommandLineRun run = CommandLineRun.of("verify", "--vectors", input.toString());
+
+    assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(run.err()).contains("EP4J-7302: ").doesNotContain("EP4J-8022");
   }
 
   @Test
