@@ -2,13 +2,13 @@
 
 from typing import Any, Dict, Optional
 
-import ep4j
 import torch
 
 from .config import Config, low_latency_size_hint
-from .errors import CLOSED, misused, refused
+from .errors import refused, require_at_least
 from .event import EventHandle, EventOverlap
 from .layout import LayoutCounter
+from .lifetime import Lifetime
 from .low_latency import LowLatency
 from .runtime import Runtime
 from .shapes import Shapes
@@ -40,7 +40,7 @@ _COMBINE_CHUNKS: Dict[int, tuple] = {
 }
 
 
-class Buffer(Throughput, LowLatency):
+class Buffer(Throughput, LowLatency, Lifetime):
     """Expert parallelism among the ranks of a group; the constructor is collective.
 
     Attributes:
@@ -74,15 +74,14 @@ class Buffer(Throughput, LowLatency):
             num_nvl_bytes, num_rdma_bytes: memory that ep4j may use, together. It warns where a shape needs more.
             low_latency_mode: kept as an attribute: a buffer has both kinds of operation.
             num_qps_per_rank, allow_mnnvl, use_fabric: accepted, without effect: EP4J_IB_QPS_PER_PORT sets the
-                queue pairs of the wire 'verbs', and ranks of different hosts are different nodes.
+                queue pairs of the wire 'verbs', and rows between hosts of one NVLink domain pass over NVLink
+                unless EP4J_RANKS_PER_NODE declares smaller nodes.
             allow_nvlink_for_low_latency_mode, allow_nvlink_for_normal_mode: False: rows take the wire between
                 all ranks.
             explicitly_destroy: the caller calls ``destroy``; else the buffer closes when it is collected.
             enable_shrink: low-latency operations mask late ranks in place of failing.
         """
-        for name, value in (("num_nvl_bytes", num_nvl_bytes), ("num_rdma_bytes", num_rdma_bytes)):
-            if value < 0:
-                raise refused(f"{name} = {value}; it must not be negative")
+        require_at_least(0, num_nvl_bytes=num_nvl_bytes, num_rdma_bytes=num_rdma_bytes)
         self.group = group if group is not None else comm
         self.num_nvl_bytes = num_nvl_bytes
         self.num_rdma_bytes = num_rdma_bytes
@@ -104,25 +103,6 @@ class Buffer(Throughput, LowLatency):
         )
         self._layouts = LayoutCounter(self._nodes)
         self.runtime: Optional[Runtime] = Runtime(self._world)
-
-    def destroy(self) -> None:
-        """Closes the buffer; needs ``explicitly_destroy``. Closing does not wait for other ranks."""
-        if not self.explicitly_destroy:
-            raise misused(
-                "destroy() needs explicitly_destroy = True: pass it to the constructor", CLOSED
-            )
-        self._close()
-
-    def reset(self) -> None:
-        """Makes the buffer usable after ``ep4j.PeerTimeout``; collective among the live ranks.
-
-        Handles and views from before are outdated. DeepEP has no such method.
-        """
-        self._shapes.reset()
-
-    def get_comm_stream(self) -> "torch.cuda.Stream":
-        """The CUDA stream of asynchronous operations."""
-        return self._streams.get()
 
     def get_local_buffer_tensor(
         self, dtype: torch.dtype, size: Any = None, offset: int = 0, use_rdma_buffer: bool = False
@@ -173,14 +153,5 @@ class Buffer(Throughput, LowLatency):
 
     def _close(self) -> None:
         if self.runtime is not None:
-            self.runtime = None
-            self._shapes.close()
+            super()._close()
             self._layouts.close()
-
-    def __del__(self) -> None:
-        # Also of a buffer whose constructor failed.
-        if getattr(self, "runtime", None) is not None and not self.explicitly_destroy:
-            try:
-                self._close()
-            except ep4j.Error:
-                pass  # The process ends, or the group is lost: no caller can act on it here.

@@ -1,6 +1,7 @@
 """``Config``: accepts DeepEP's chunk sizes, keeps the number of SMs, and gives sizes that ep4j needs."""
 
 import os
+from typing import Any
 
 import ep4j
 
@@ -34,6 +35,14 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
+def zero_copy() -> bool:
+    """``EP4J_DEEPEP_ZERO_COPY``: results are views, valid until the next dispatch of their shape."""
+    text = os.environ.get("EP4J_DEEPEP_ZERO_COPY", "0")
+    if text not in ("0", "1"):
+        raise refused(f"EP4J_DEEPEP_ZERO_COPY = {text}; it must be 0 or 1: correct it or unset it")
+    return text == "1"
+
+
 class Config:
     """Tuning of the high-throughput operations.
 
@@ -63,18 +72,27 @@ class Config:
 
         The buffer takes ``EP4J_MAX_TOKENS`` tokens a rank, 4096 where that is not set.
         """
-        choose_device()
-        sizes = ep4j.BufferConfig(
-            hidden=hidden_bytes // 2,
-            top_k=_ASSUMED_TOP_K,
-            experts=_ASSUMED_LOCAL_EXPERTS * num_ranks,
-            max_tokens=max_tokens_setting() or USUAL_TOKENS,
-        ).sizes(num_ranks)
-        return round_up(sizes.total, 128)
+        tokens = max_tokens_setting() or USUAL_TOKENS
+        return round_up(throughput_bytes(tokens, hidden_bytes // 2, num_ranks), 128)
 
     def get_rdma_buffer_size_hint(self, hidden_bytes: int, num_ranks: int) -> int:
         """0: the bytes of ``get_nvl_buffer_size_hint`` include those for other nodes."""
         return 0
+
+
+def throughput_bytes(
+    max_tokens: int, hidden: int, num_ranks: int, top_k: int = _ASSUMED_TOP_K, **settings: Any
+) -> int:
+    """Bytes that high-throughput operations of this shape reserve on each rank; `settings`: of BufferConfig."""
+    choose_device()
+    config = ep4j.BufferConfig(
+        hidden=hidden,
+        top_k=top_k,
+        experts=_ASSUMED_LOCAL_EXPERTS * num_ranks,
+        max_tokens=max_tokens,
+        **settings,
+    )
+    return config.sizes(num_ranks).total
 
 
 def low_latency_size_hint(max_tokens: int, hidden: int, num_ranks: int, num_experts: int) -> int:

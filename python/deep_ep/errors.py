@@ -17,6 +17,13 @@ def refused(text: str, code: int = ARGUMENT) -> InvalidArgument:
     return InvalidArgument(f"EP4J-{code}: {text}", code)
 
 
+def require_at_least(minimum: int, **values: int) -> None:
+    """Refuses arguments that are smaller."""
+    for name, value in values.items():
+        if value < minimum:
+            raise refused(f"{name} = {value}; it must be at least {minimum}: correct it")
+
+
 def misused(text: str, code: int) -> InvalidUse:
     """A call that the state of the object does not allow."""
     return InvalidUse(f"EP4J-{code}: {text}", code)

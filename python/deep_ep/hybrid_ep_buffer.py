@@ -10,8 +10,9 @@ from .config import number_setting
 from .dense import choices_of, dense_map, dense_weights, require_top_k, weights_of
 from .devices import engine_of
 from .dtypes import FP8, as_ids
-from .errors import HANDLE, TENSOR, TOP_K, refused
+from .errors import HANDLE, TENSOR, TOP_K, refused, require_at_least
 from .hybrid_handle import HybridConfig, HybridRoutes, flat_handle, grouped_handle, hybrid_routes_of
+from .layout import counted
 from .shapes import Shape, Shapes
 from .worlds import World
 
@@ -57,13 +58,12 @@ class HybridEPBuffer:
                 use_shared_buffer, enable_custom_allgather, use_mnnvl: accepted, without effect: ep4j has no such
                 kernels, and one buffer carries BF16 and FP8.
         """
-        for name, value in (
-            ("hidden_dim", hidden_dim),
-            ("max_num_of_tokens_per_rank", max_num_of_tokens_per_rank),
-            ("num_local_experts", num_local_experts),
-        ):
-            if value < 1:
-                raise refused(f"{name} = {value}; it must be at least 1")
+        require_at_least(
+            1,
+            hidden_dim=hidden_dim,
+            max_num_of_tokens_per_rank=max_num_of_tokens_per_rank,
+            num_local_experts=num_local_experts,
+        )
         declared = num_of_hybrid_ep_ranks_per_nvlink_domain or number_setting(
             "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN"
         )
@@ -77,7 +77,9 @@ class HybridEPBuffer:
         self.rank = self._world.rank
         self.group_size = self._world.size
         declared = declared or self._world.declared_ranks_per_node
-        per_node = declared or self._ranks_of_hosts()
+        per_node = declared or self._world.ranks_of_hosts(
+            "pass num_of_hybrid_ep_ranks_per_nvlink_domain"
+        )
         self.num_of_hybrid_ep_ranks_per_nvlink_domain = per_node
         self.local_rank = self.rank % per_node
         self.node_rank = self.rank // per_node
@@ -89,18 +91,6 @@ class HybridEPBuffer:
         self._sms = {"dispatch": num_sms_dispatch_api, "combine": num_sms_combine_api}
         self._top_k: Dict[int, int] = {}  # by number of experts, agreed among the ranks
         self._shapes = Shapes(self._world, None)
-
-    def _ranks_of_hosts(self) -> int:
-        """Ranks of each host; closes the world where hosts differ, on all ranks alike."""
-        nodes = self._world.node_of_rank
-        per_node = nodes.count(0)
-        if nodes != [rank // per_node for rank in range(self.group_size)]:
-            self._world.close()
-            raise refused(
-                f"the hosts of the ranks are {nodes}; each must have as many consecutive ranks: start them so, or"
-                " pass num_of_hybrid_ep_ranks_per_nvlink_domain"
-            )
-        return per_node
 
     def empty_jit_cache(self) -> None:
         """Nothing: ``./ep4j cache clear`` empties the cache of compiled kernels."""
@@ -502,10 +492,7 @@ class HybridEPBuffer:
 
         ep4j delivers its counts to the host. This costs a sum over the ranks of the caller's group.
         """
-        # Element E takes what has no expert.
-        slots = choices.long().masked_fill(choices < 0, experts).view(-1)
-        counts = torch.zeros(experts + 1, dtype=torch.int32, device=choices.device)
-        counts.scatter_add_(0, slots, torch.ones_like(slots, dtype=torch.int32))
+        counts = counted(choices, experts)
         torch.distributed.all_reduce(counts, group=self.group)
         local = experts // self.group_size
         return counts[self.rank * local : (self.rank + 1) * local].clone()

@@ -4,12 +4,13 @@ Members are computed when they are read. A caller may take the tuple apart and b
 that the handle has computed remembers its routes.
 """
 
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import ep4j
 import torch
 
-from .errors import HANDLE, refused
+from .errors import HANDLE, TENSOR, refused
+from .rows import Rows
 from .shapes import Shape
 
 
@@ -33,6 +34,45 @@ class Routes:
         self.capacity = capacity
         self.fixed = fixed  # whether the caller fixed the number of rows
         self.sources: Tuple[torch.Tensor, ...] = ()  # token, and perhaps rank, of each row
+
+    def require_tokens(self, rows: Rows) -> None:
+        if rows.x.shape[0] != self.tokens:
+            raise refused(
+                f"x has {rows.x.shape[0]} tokens; the handle is that of a dispatch of {self.tokens}: pass as many",
+                TENSOR,
+            )
+
+    def dispatch(self, rows: Rows) -> "ep4j.Dispatched":
+        """Sends rows along the routes; as many rows arrive as in the first dispatch."""
+        return self.shape.buffer.dispatch(
+            rows.x,
+            scales=rows.scales,
+            global_scales=rows.global_scales,
+            handle=self.handle,
+            # The sizing of the first dispatch again.
+            max_rows=self.capacity if self.fixed else 0,
+        )
+
+    def combine(
+        self,
+        x: torch.Tensor,
+        topk_weights: Optional[torch.Tensor],
+        bias0: Optional[torch.Tensor],
+        bias1: Optional[torch.Tensor],
+        **options: Any,
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+        """Sums [T, H] of rows [n, H], and of weights [n, K] where they are given: tensors of the caller."""
+        out = torch.empty((self.tokens, x.shape[1]), dtype=x.dtype, device=x.device)
+        combined = self.shape.buffer.combine(
+            x[: self.capacity],
+            self.handle,
+            topk_weights=None if topk_weights is None else topk_weights[: self.capacity],
+            bias0=bias0,
+            bias1=bias1,
+            out=out,
+            **options,
+        )
+        return out, None if topk_weights is None else combined.topk_weights.clone()
 
 
 class LazyHandle(tuple):
@@ -106,7 +146,7 @@ def intranode_handle(
             lambda: torch.zeros((ranks, 1), dtype=torch.int32, device=device),
             lambda: source_tokens,
             is_token_in_rank,
-            lambda: _positions(is_token_in_rank),
+            lambda: positions(is_token_in_rank),
         ),
     )
 
@@ -152,13 +192,13 @@ def internode_handle(
             lambda: torch.zeros((ranks, 1), dtype=torch.int32, device=device),
             lambda: ends(offsets()[1:]),
             lambda: torch.zeros((source_tokens.shape[0], 8), dtype=torch.uint8, device=device),
-            lambda: _positions(tokens_of_nodes()),
+            lambda: positions(tokens_of_nodes()),
             lambda: torch.zeros((0, 8), dtype=torch.int32, device=device),
         ),
     )
 
 
-def _positions(chosen: torch.Tensor) -> torch.Tensor:
+def positions(chosen: torch.Tensor) -> torch.Tensor:
     """Number of each token among those that go to a rank, or -1: INT32 [T, R]."""
     return torch.where(
         chosen, chosen.cumsum(0) - 1, torch.full_like(chosen, -1, dtype=torch.int64)

@@ -4,12 +4,13 @@ from typing import Any, Callable, NamedTuple, Optional, Tuple, Union
 
 import torch
 
+from .config import zero_copy
 from .dtypes import FP8, as_bytes
 from .errors import TENSOR, refused
 
 
 class Rows(NamedTuple):
-    """Rows as ep4j takes them."""
+    """Rows as the caller passed them, or as ep4j takes them."""
 
     x: torch.Tensor
     hidden: int
@@ -38,6 +39,16 @@ class Rows(NamedTuple):
             own(dispatched.global_scales).view(-1, *self.token_scales.shape[1:]),
         )
 
+    def sendable(self) -> "Rows":
+        """The rows as ep4j takes them. Call it inside the scope of the operation: copies run on its stream."""
+        x, scales = self.x, self.scales
+        if self.packing is not None:
+            x = as_bytes(x.contiguous())
+        if scales is not None:
+            by_columns = scales.stride(0) == 1 and scales.stride(1) >= scales.shape[0]
+            scales = scales if by_columns else scales.contiguous()
+        return self._replace(x=x, scales=scales)
+
     def first(self, tokens: int) -> "Rows":
         """The rows of the first tokens."""
         return self._replace(
@@ -51,7 +62,8 @@ class Rows(NamedTuple):
 
 
 def rows_of(given: Any) -> Rows:
-    """Checks the argument `x` of a dispatch."""
+    """Checks the argument `x` of a dispatch, and the setting that makes its results views. Copies nothing."""
+    zero_copy()
     parts = given if isinstance(given, tuple) else (given,)
     if not 1 <= len(parts) <= 3 or not all(isinstance(part, torch.Tensor) for part in parts):
         raise refused(
@@ -71,7 +83,8 @@ def rows_of(given: Any) -> Rows:
                 TENSOR,
             )
         return Rows(x, x.shape[1])
-    scales = _scales(parts[1], x.shape[0])
+    scales = parts[1]
+    _require_scales(scales, x.shape[0])
     if len(parts) == 2:
         if x.dtype not in (FP8, torch.uint8):
             raise refused(f"x is {x.dtype}; rows with scales must be {FP8}: quantise them", TENSOR)
@@ -88,15 +101,45 @@ def rows_of(given: Any) -> Rows:
             f" {x.shape[0]} tokens: correct it",
             TENSOR,
         )
-    packed = as_bytes(x.contiguous())
-    return Rows(packed, packed.shape[1] * 2, scales, token_scales, x.dtype)
+    return Rows(x, x.shape[1] * x.element_size() * 2, scales, token_scales, x.dtype)
 
 
-def _scales(scales: torch.Tensor, tokens: int) -> torch.Tensor:
+def _require_scales(scales: torch.Tensor, tokens: int) -> None:
     if scales.dim() != 2 or scales.shape[0] != tokens:
         raise refused(
             f"the scales have shape {tuple(scales.shape)}; it must be [{tokens}, scales a row]: reshape them",
             TENSOR,
         )
-    by_columns = scales.stride(0) == 1 and scales.stride(1) >= tokens
-    return scales if by_columns or scales.is_contiguous() else scales.contiguous()
+
+
+def owner(rows: int) -> Callable[..., torch.Tensor]:
+    """A function that gives the caller a tensor of `rows` rows: a copy of a view, or the view itself."""
+    views = zero_copy()
+
+    def own(view: torch.Tensor, fill: Optional[int] = None) -> torch.Tensor:
+        view = view[:rows]
+        known = view.shape[0]
+        if rows == known:
+            return view if views else view.clone(memory_format=torch.contiguous_format)
+        # More rows than the receive region has: no row of the rest is valid.
+        larger = view.new_empty((rows, *view.shape[1:]))
+        larger[:known] = view
+        if fill is not None:
+            larger[known:] = fill
+        return larger
+
+    return own
+
+
+def members(rows: Any) -> Tuple[torch.Tensor, ...]:
+    return rows if isinstance(rows, tuple) else (rows,)
+
+
+def require_rows(x: torch.Tensor, rows: int) -> None:
+    """Checks the argument `x` of a combine: the rows of the dispatch, or more."""
+    if x.dim() != 2 or x.shape[0] < rows:
+        raise refused(
+            f"x has shape {tuple(x.shape)}; it must be [{rows}, hidden], the rows of the"
+            " dispatch: pass them all",
+            TENSOR,
+        )

@@ -7,7 +7,6 @@ Later calls exchange nothing. For a later batch with more tokens than that the r
 
 import contextlib
 import dataclasses
-import os
 import time
 import warnings
 from typing import Any, Dict, List, Optional, Tuple
@@ -25,14 +24,6 @@ _WARM_UP_TOKENS = 16
 _WARM_UP_ROUNDS = 300
 _WARM_UP_LOOKS = 25  # rounds from one look at the clock to the next
 _WARM_UP_MILLIS = 500
-
-
-def zero_copy() -> bool:
-    """``EP4J_DEEPEP_ZERO_COPY``: results are views, valid until the next dispatch of their shape."""
-    text = os.environ.get("EP4J_DEEPEP_ZERO_COPY", "0")
-    if text not in ("0", "1"):
-        raise refused(f"EP4J_DEEPEP_ZERO_COPY = {text}; it must be 0 or 1: correct it or unset it")
-    return text == "1"
 
 
 class Shape:
@@ -58,10 +49,23 @@ class Shape:
 class Shapes:
     """Opens, keeps and closes the ep4j buffers of one Buffer."""
 
-    def __init__(self, world: World, granted_bytes: Optional[int]) -> None:
-        """`granted_bytes`: memory that the caller grants; None: what it takes."""
+    def __init__(
+        self,
+        world: World,
+        granted_bytes: Optional[int],
+        granted_as: str = "num_nvl_bytes + num_rdma_bytes",
+        **settings: Any,
+    ) -> None:
+        """
+        Args:
+            granted_bytes: memory that the caller grants; None: what it takes.
+            granted_as: the caller's name of it.
+            settings: fields of the BufferConfig of each high-throughput buffer.
+        """
         self.world = world
         self._granted = granted_bytes
+        self._granted_as = granted_as
+        self._settings = settings
         self._used = 0
         self._open: Dict[Tuple[Any, ...], Shape] = {}
         # Buffers that larger ones have replaced: handles and views may still refer to them.
@@ -89,7 +93,8 @@ class Shapes:
             grouped: rows may go to a group per expert.
             asking: whether the call learns the demands of other ranks.
         """
-        key = ("throughput", engine, hidden, top_k, experts, grouped, expert_alignment)
+        shape_of_call = (engine, hidden, top_k, experts, grouped, expert_alignment, fixed_tokens)
+        key = ("throughput", *shape_of_call)
         shape = self._open.get(key)
         if shape is None:
             self._require_open()
@@ -100,6 +105,7 @@ class Shapes:
                 engine=engine,
                 expert_alignment=expert_alignment,
                 ranks_per_node=ranks_per_node,
+                **self._settings,
             )
             fixed = fixed_tokens or max_tokens_setting()
             if fixed:
@@ -225,8 +231,8 @@ class Shapes:
         if self._granted is not None and used > self._granted:
             warnings.warn(
                 f"ep4j takes {used} bytes for the shapes of this Buffer, {used - self._granted} more than"
-                f" num_nvl_bytes + num_rdma_bytes = {self._granted}: pass the size hints of Config and Buffer, or"
-                " bound the batches with EP4J_MAX_TOKENS",
+                f" {self._granted_as} = {self._granted}: pass the size hints that deep_ep returns, or make the"
+                " batches smaller (EP4J_MAX_TOKENS, num_max_tokens_per_rank)",
                 RuntimeWarning,
                 stacklevel=5,
             )

@@ -20,8 +20,8 @@ from .routes import (
     routes_of,
     source_offsets,
 )
-from .rows import Rows, rows_of
-from .shapes import Shape, Shapes, zero_copy
+from .rows import Rows, members, owner, require_rows, rows_of
+from .shapes import Shape, Shapes
 from .streams import CommunicationStream, StreamScope
 
 Bias = Union[None, torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
@@ -121,8 +121,8 @@ class Throughput:
                     " leave them out"
                 )
             with scope:
-                received = self._dispatch_along(routes_of(handle), rows, config)
-                scope.keep(rows.tensors(), _members(received))
+                received = self._dispatch_along(routes_of(handle), rows.sendable(), config)
+                scope.keep(rows.tensors(), members(received))
             return received, None, None, None, None, scope.event
         if num_tokens_per_rank is None or is_token_in_rank is None or num_tokens_per_expert is None:
             raise refused(
@@ -138,7 +138,7 @@ class Throughput:
         self._require_layout(rows, num_tokens_per_rank, is_token_in_rank, num_tokens_per_expert)
         with scope:
             results = self._dispatch_anew(
-                rows,
+                rows.sendable(),
                 is_token_in_rank,
                 num_tokens_per_expert,
                 topk_idx,
@@ -149,23 +149,15 @@ class Throughput:
             )
             scope.keep(
                 (*rows.tensors(), topk_idx, topk_weights, is_token_in_rank),
-                (*_members(results[0]), results[1], results[2], *results[4].routes.sources),
+                (*members(results[0]), results[1], results[2], *results[4].routes.sources),
             )
         return (*results, scope.event)
 
     def _dispatch_along(self, routes: Routes, rows: Rows, config: Optional[Config]) -> Any:
         """Rows along known routes; returns the received ones in the form that was passed."""
-        self._require_tokens(rows, routes)
+        routes.require_tokens(rows)
         routes.shape.use_sms(self._num_sms(config))
-        received = routes.shape.buffer.dispatch(
-            rows.x,
-            scales=rows.scales,
-            global_scales=rows.global_scales,
-            handle=routes.handle,
-            # The sizing of the first dispatch again.
-            max_rows=routes.capacity if routes.fixed else 0,
-        )
-        return rows.received(received, _owner(routes.rows))
+        return rows.received(routes.dispatch(rows), owner(routes.rows))
 
     def _dispatch_anew(
         self,
@@ -188,7 +180,7 @@ class Throughput:
         )
         fixed = num_worst_tokens > 0
         count = num_worst_tokens or received.rows
-        own = _owner(count)
+        own = owner(count)
         recv_idx = recv_weights = None
         if topk_idx is not None:
             recv_idx = own(received.topk_idx, -1).to(topk_idx.dtype)
@@ -276,25 +268,11 @@ class Throughput:
             Sums [T, H]; weights FP32 [T, K] or None; event.
         """
         routes = routes_of(handle)
-        bias0, bias1 = _biases(bias)
-        if x.dim() != 2 or x.shape[0] < routes.rows:
-            raise refused(
-                f"x has shape {tuple(x.shape)}; it must be [{routes.rows}, hidden], the rows of the"
-                " dispatch: pass them all",
-                TENSOR,
-            )
+        bias0, bias1 = biases(bias)
+        require_rows(x, routes.rows)
         with self._scope(x, config, previous_event, async_finish, allocate_on_comm_stream) as scope:
             routes.shape.use_sms(self._num_sms(config))
-            out = torch.empty((routes.tokens, x.shape[1]), dtype=x.dtype, device=x.device)
-            combined = routes.shape.buffer.combine(
-                x[: routes.capacity],
-                routes.handle,
-                topk_weights=None if topk_weights is None else topk_weights[: routes.capacity],
-                bias0=bias0,
-                bias1=bias1,
-                out=out,
-            )
-            weights = None if topk_weights is None else combined.topk_weights.clone()
+            out, weights = routes.combine(x, topk_weights, bias0, bias1)
             scope.keep((x, topk_weights, bias0, bias1), (out, weights))
         return out, weights, scope.event
 
@@ -352,13 +330,6 @@ class Throughput:
                 "num_tokens_per_expert", per_expert, f"[experts], a multiple of the {ranks} ranks"
             )
 
-    def _require_tokens(self, rows: Rows, routes: Routes) -> None:
-        if rows.x.shape[0] != routes.tokens:
-            raise refused(
-                f"x has {rows.x.shape[0]} tokens; the handle is that of a dispatch of {routes.tokens}: pass as many",
-                TENSOR,
-            )
-
     def _require_fit(self, received: Any, x: torch.Tensor, num_worst_tokens: int) -> None:
         """On GPUs the call does not wait for the counts: rows that do not fit are left out there."""
         if x.device.type == "cpu" and received.missing_rows:
@@ -409,29 +380,7 @@ def _wrong_layout(name: str, given: torch.Tensor, wanted: str) -> ep4j.InvalidAr
     )
 
 
-def _owner(rows: int) -> Any:
-    """A function that gives the caller a tensor of `rows` rows: a copy of a view, or the view itself."""
-    views = zero_copy()
-
-    def own(view: torch.Tensor, fill: Optional[int] = None) -> torch.Tensor:
-        known = view.shape[0]
-        if rows == known:
-            return view if views else view.clone(memory_format=torch.contiguous_format)
-        # More rows than the receive region has: no row of the rest is valid.
-        larger = view.new_empty((rows, *view.shape[1:]))
-        larger[:known] = view
-        if fill is not None:
-            larger[known:] = fill
-        return larger
-
-    return own
-
-
-def _members(rows: Any) -> Tuple[torch.Tensor, ...]:
-    return rows if isinstance(rows, tuple) else (rows,)
-
-
-def _biases(bias: Bias) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
+def biases(bias: Bias) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
     if bias is None or isinstance(bias, torch.Tensor):
         return bias, None
     if isinstance(bias, tuple) and len(bias) == 2:

@@ -66,6 +66,21 @@ class World:
             return [rank // declared for rank in range(self.size)]
         return _hosts(self.group)
 
+    def ranks_of_hosts(self, remedy: str) -> int:
+        """Ranks of each host. If hosts differ, all ranks close the world and raise.
+
+        `remedy`: what the caller of the buffer can do.
+        """
+        nodes = self.node_of_rank
+        per_node = nodes.count(0)
+        if nodes != [rank // per_node for rank in range(self.size)]:
+            self.close()
+            raise refused(
+                f"the hosts of the ranks are {nodes}; each must have as many consecutive ranks: start them so, or"
+                f" {remedy}"
+            )
+        return per_node
+
     def most(self, value: int) -> int:
         """The largest `value` of all ranks; collective."""
         return max(

@@ -437,7 +437,8 @@ class ThroughputOperations(Owner):
             apply_weights: EXPERT_MAJOR rows are multiplied by the weights of their dispatch.
             single_rounding: sums are rounded once only; more traffic between nodes.
             by_experts: EXPERT_MAJOR rows are added in ascending order of experts: the bits of a
-                token depend on the token alone. On GPUs y is the received x.
+                token depend on the token alone. On GPUs y is the received x, between nodes of a
+                buffer with combine_in_place.
             stream, previous, async_finish: see the class.
 
         Raises:

@@ -48,6 +48,13 @@ class MathTest(unittest.TestCase):
             math.per_token_cast_back(codes[:0].view(math.FP8), words[:0]).shape, (0, 512)
         )
 
+    def test_bytes_and_quotients(self):
+        words, halves = torch.zeros(3, 2), torch.zeros(5).bfloat16()
+        self.assertEqual(math.count_bytes(words, None, (halves, [words, None])), 24 + 10 + 24)
+        self.assertEqual((math.safe_div(3, 4), math.safe_div(0, 0)), (0.75, 0))
+        with self.assertRaises(ZeroDivisionError):
+            math.safe_div(1, 0)
+
     def test_unique_leaves_each_id_once(self):
         x = torch.tensor([[0, 0, 3, -1], [-1, -1, -1, -1], [1, 2, 1, 3]])
         math.inplace_unique(x, 4)
@@ -94,8 +101,9 @@ class StartTest(unittest.TestCase):
             port = probe.getsockname()[1]
         program = """
 import torch
-from deep_ep.utils.envs import dist_print, init_dist, init_seed
+from deep_ep.utils.envs import dist_print, get_global_seed, get_local_seed, init_dist, init_seed
 rank, ranks, group = init_dist(0, 1, seed=3)
+assert (get_global_seed(), get_local_seed()) == (3, 3)
 first = torch.rand(4)
 init_seed(3)
 assert torch.equal(first, torch.rand(4)) and first.dtype == torch.bfloat16

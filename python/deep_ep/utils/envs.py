@@ -8,13 +8,25 @@ import torch
 import torch.distributed as dist
 
 _local_rank = 0
+_global_seed = 0
 
 
 def init_seed(global_seed: int) -> None:
     """Seeds torch and random, each rank differently."""
-    seed = global_seed + dist.get_rank()
-    torch.manual_seed(seed)
-    random.seed(seed)
+    global _global_seed
+    _global_seed = global_seed
+    torch.manual_seed(get_local_seed())
+    random.seed(get_local_seed())
+
+
+def get_global_seed() -> int:
+    """The seed that all ranks have in common."""
+    return _global_seed
+
+
+def get_local_seed() -> int:
+    """The seed of this rank."""
+    return _global_seed + dist.get_rank()
 
 
 def init_dist(

@@ -1,6 +1,6 @@
 """Quantisation and comparisons, as callers and DeepEP's tests import them."""
 
-from typing import Tuple
+from typing import Any, Tuple
 
 import torch
 
@@ -20,6 +20,22 @@ def ceil_div(x: int, y: int) -> int:
 def align(x: int, y: int) -> int:
     """The next multiple of y."""
     return ceil_div(x, y) * y
+
+
+def safe_div(a: float, b: float) -> float:
+    """a / b; 0 for 0 / 0."""
+    return 0.0 if a == b == 0 else a / b
+
+
+def count_bytes(*tensors: Any) -> int:
+    """Bytes of the elements of tensors, of tuples and lists of them; None has none."""
+    total = 0
+    for one in tensors:
+        if isinstance(one, (tuple, list)):
+            total += count_bytes(*one)
+        elif one is not None:
+            total += one.numel() * one.element_size()
+    return total
 
 
 def calc_diff(x: torch.Tensor, y: torch.Tensor) -> float:
