@@ -117,8 +117,9 @@ __device__ __forceinline__ u32 rows_of_token(const LowLatencyParameters& p) {
 
 // --- commands ----------------------------------------------------------------------------------
 
-// The warp's number among all blocks, which selects its ring and lane.
-__device__ __forceinline__ u32 global_warp() { return blockIdx.x * WARPS + warp_id(); }
+// The warp's number, which selects its ring and lane: the first warps of all blocks come first, because few
+// tokens are sent by these alone.
+__device__ __forceinline__ u32 global_warp() { return warp_id() * gridDim.x + blockIdx.x; }
 
 __device__ __forceinline__ u32 put_counter(const Operation& op, u32 which) {
   return (u32)(op.p.puts->first_counter + op.p.rank * COUNTERS_PER_RANK + which);
