@@ -2,6 +2,7 @@ package org.ep4j.rdma.verbs;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.lang.foreign.Arena;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
@@ -144,7 +145,7 @@ abstract class QueuePairsKit {
 
   private static void assertSameBits(Tensor actual, Tensor expected) {
     assertThat(actual.shape()).isEqualTo(expected.shape());
-    assertThat(actual.segment().mismatch(expected.segment())).isEqualTo(-1);
+    assertThat(actual.onHost(Arena.ofAuto()).segment().mismatch(expected.segment())).isEqualTo(-1);
   }
 
   private static boolean allUsed(long[] bytes) {

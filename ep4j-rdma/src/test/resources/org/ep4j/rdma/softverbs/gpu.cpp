@@ -3,30 +3,40 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <unordered_map>
 
 namespace soft {
 
 namespace {
 
-constexpr int CONTEXT_OF_POINTER = 1;
 constexpr int MEMORY_TYPE_OF_POINTER = 2;
+constexpr int DEVICE_OF_POINTER = 9;
 constexpr unsigned DEVICE_MEMORY = 2;
+constexpr unsigned NON_BLOCKING = 1;
 
 // The functions of the driver that this device calls.
 struct Driver {
   int (*attribute)(void*, int, uint64_t) = nullptr;
+  int (*device)(int*, int) = nullptr;
+  int (*retainContext)(void**, int) = nullptr;
   int (*setContext)(void*) = nullptr;
-  int (*toDevice)(uint64_t, const void*, size_t) = nullptr;
-  int (*toHost)(void*, uint64_t, size_t) = nullptr;
+  int (*createStream)(void**, unsigned) = nullptr;
+  int (*synchronize)(void*) = nullptr;
+  int (*toDevice)(uint64_t, const void*, size_t, void*) = nullptr;
+  int (*toHost)(void*, uint64_t, size_t, void*) = nullptr;
 
   Driver() {
     const char* named = getenv("EP4J_CUDA_DRIVER");
     void* library = dlopen(named != nullptr ? named : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library != nullptr) {
       find(attribute, library, "cuPointerGetAttribute");
+      find(device, library, "cuDeviceGet");
+      find(retainContext, library, "cuDevicePrimaryCtxRetain");
       find(setContext, library, "cuCtxSetCurrent");
-      find(toDevice, library, "cuMemcpyHtoD_v2");
-      find(toHost, library, "cuMemcpyDtoH_v2");
+      find(createStream, library, "cuStreamCreate");
+      find(synchronize, library, "cuStreamSynchronize");
+      find(toDevice, library, "cuMemcpyHtoDAsync_v2");
+      find(toHost, library, "cuMemcpyDtoHAsync_v2");
     }
   }
 
@@ -35,7 +45,10 @@ struct Driver {
     function = reinterpret_cast<Function>(dlsym(library, name));
   }
 
-  bool complete() const { return attribute && setContext && toDevice && toHost; }
+  bool complete() const {
+    return attribute && device && retainContext && setContext && createStream && synchronize &&
+           toDevice && toHost;
+  }
 };
 
 const Driver& driver() {
@@ -43,11 +56,34 @@ const Driver& driver() {
   return loaded;
 }
 
-// Makes the context of the memory that of this thread.
-bool enter(uint64_t address) {
+// How a thread copies for a GPU. Kernels wait for these copies, so the stream waits for no other one.
+// Both stay until the process ends.
+struct Copies {
   void* context = nullptr;
-  return driver().complete() && driver().attribute(&context, CONTEXT_OF_POINTER, address) == 0 &&
-         driver().setContext(context) == 0;
+  void* stream = nullptr;
+
+  explicit Copies(int ordinal) {
+    int handle = 0;
+    void* made = nullptr;
+    if (driver().device(&handle, ordinal) == 0 &&
+        driver().retainContext(&context, handle) == 0 && driver().setContext(context) == 0 &&
+        driver().createStream(&made, NON_BLOCKING) == 0) {
+      stream = made;
+    }
+  }
+};
+
+// Makes the context of the memory that of this thread; the stream for its copies, or null. Memory that is
+// mapped by address has a device, but the driver names no context for it.
+void* enter(uint64_t address) {
+  thread_local std::unordered_map<int, Copies> known;
+  int ordinal = 0;
+  if (!driver().complete() || driver().attribute(&ordinal, DEVICE_OF_POINTER, address) != 0) {
+    return nullptr;
+  }
+  const Copies& copies = known.try_emplace(ordinal, ordinal).first->second;
+  bool entered = copies.stream != nullptr && driver().setContext(copies.context) == 0;
+  return entered ? copies.stream : nullptr;
 }
 
 }  // namespace
@@ -59,11 +95,15 @@ bool isGpuMemory(uint64_t address) {
 }
 
 bool copyToGpu(uint64_t to, const void* from, uint64_t bytes) {
-  return enter(to) && driver().toDevice(to, from, bytes) == 0;
+  void* stream = enter(to);
+  return stream != nullptr && driver().toDevice(to, from, bytes, stream) == 0 &&
+         driver().synchronize(stream) == 0;
 }
 
 bool copyFromGpu(void* to, uint64_t from, uint64_t bytes) {
-  return enter(from) && driver().toHost(to, from, bytes) == 0;
+  void* stream = enter(from);
+  return stream != nullptr && driver().toHost(to, from, bytes, stream) == 0 &&
+         driver().synchronize(stream) == 0;
 }
 
 }  // namespace soft
