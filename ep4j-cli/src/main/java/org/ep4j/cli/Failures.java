@@ -125,7 +125,10 @@ final class Failures {
       return ErrorCode.NOT_ENOUGH_MEMORY.message(
           "the JVM is out of memory ("
               + message
-              + "): raise -Xmx in JAVA_TOOL_OPTIONS, or use fewer ranks or tokens");
+              + "), whose largest heap has "
+              + (Runtime.getRuntime().maxMemory() >> 20)
+              + " MiB: raise EP4J_HEAP, for example EP4J_HEAP=8g, or -Xmx of a program that starts"
+              + " the JVM itself, or use fewer ranks or tokens");
     }
     if (failure instanceof InternalError && String.valueOf(message).contains(FAULT)) {
       return ErrorCode.NOT_ENOUGH_MEMORY.message(

@@ -43,7 +43,7 @@ class FailuresTest {
               throw new AssertionError("the limit was read");
             });
 
-    assertThat(message).startsWith(ErrorCode.NOT_ENOUGH_MEMORY.id());
+    assertThat(message).startsWith(ErrorCode.NOT_ENOUGH_MEMORY.id()).contains("EP4J_HEAP", "MiB");
   }
 
   @Test

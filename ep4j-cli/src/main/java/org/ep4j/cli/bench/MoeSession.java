@@ -1,5 +1,7 @@
 package org.ep4j.cli.bench;
 
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -376,7 +378,14 @@ record MoeSession(
   }
 
   private static Tensor elements(Tensor wide) {
-    return Tensor.fromFloats(wide.toFloatArray(), DType.FP8_E4M3, wide.shape());
+    return outsideHeap(Tensor.fromFloats(wide.toFloatArray(), DType.FP8_E4M3, wide.shape()));
+  }
+
+  /** In native memory: the weights of a layer are larger than the heap of most JVMs. */
+  private static Tensor outsideHeap(Tensor tensor) {
+    Tensor copy = Tensor.allocate(Arena.ofAuto(), tensor.dtype(), tensor.shape());
+    MemorySegment.copy(tensor.segment(), 0, copy.segment(), 0, tensor.segment().byteSize());
+    return copy;
   }
 
   /** Factors that bring elements of FP8 to a scale. */
@@ -399,9 +408,10 @@ record MoeSession(
     for (int i = 0; i < values.length; i++) {
       values[i] = (float) (scale * random.nextDouble(-1, 1));
     }
-    return onHost()
-        ? Tensor.of(values, rows, columns)
-        : Tensor.fromFloats(values, DType.BF16, rows, columns);
+    return outsideHeap(
+        onHost()
+            ? Tensor.of(values, rows, columns)
+            : Tensor.fromFloats(values, DType.BF16, rows, columns));
   }
 
   private int compared() {
