@@ -1,7 +1,6 @@
 package org.ep4j.cli.bench;
 
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -103,8 +102,20 @@ record MoeSession(
       config.lowLatency(tokens);
     }
     progress.at("moe: weights");
-    MoeWeights weights = weights(placement, group.rank());
-    try (ExpertBuffer buffer = ExpertBuffer.open(group, config.build());
+    try (Arena arena = Arena.ofShared()) {
+      MoeWeights weights = weights(placement, group.rank(), arena);
+      return run(group, progress, agreement, config.build(), weights, onHost);
+    }
+  }
+
+  private int run(
+      Group group,
+      Progress progress,
+      CommandAgreement agreement,
+      BufferConfig config,
+      MoeWeights weights,
+      Tensor onHost) {
+    try (ExpertBuffer buffer = ExpertBuffer.open(group, config);
         MoeLayer layer = new MoeLayer(buffer, shape, weights);
         DeviceTokens copied = DeviceTokens.of(onHost, buffer.deviceOrdinal());
         DeviceTokens results =
@@ -334,10 +345,10 @@ record MoeSession(
     return Timings.longestOf(agreement.numbers(mine)).median();
   }
 
-  private MoeWeights weights(ExpertPlacement placement, int rank) {
+  private MoeWeights weights(ExpertPlacement placement, int rank, Arena arena) {
     List<ExpertWeights> own = new ArrayList<>();
     for (int local = 0; local < placement.localExperts(rank); local++) {
-      own.add(expert(placement.expertAt(rank, local)));
+      own.add(outsideHeap(expert(placement.expertAt(rank, local)), arena));
     }
     return new MoeWeights(router(), Optional.empty(), own, sharedExpert());
   }
@@ -378,13 +389,21 @@ record MoeSession(
   }
 
   private static Tensor elements(Tensor wide) {
-    return outsideHeap(Tensor.fromFloats(wide.toFloatArray(), DType.FP8_E4M3, wide.shape()));
+    return Tensor.fromFloats(wide.toFloatArray(), DType.FP8_E4M3, wide.shape());
   }
 
-  /** In native memory: the weights of a layer are larger than the heap of most JVMs. */
-  private static Tensor outsideHeap(Tensor tensor) {
-    Tensor copy = Tensor.allocate(Arena.ofAuto(), tensor.dtype(), tensor.shape());
-    MemorySegment.copy(tensor.segment(), 0, copy.segment(), 0, tensor.segment().byteSize());
+  /** The weights of a layer are larger than the heap of most JVMs. */
+  private static ExpertWeights outsideHeap(ExpertWeights expert, Arena arena) {
+    return new ExpertWeights(
+        outsideHeap(expert.w1(), arena),
+        outsideHeap(expert.w3(), arena),
+        outsideHeap(expert.w2(), arena),
+        expert.factors());
+  }
+
+  private static Tensor outsideHeap(Tensor tensor, Arena arena) {
+    Tensor copy = Tensor.allocate(arena, tensor.dtype(), tensor.shape());
+    copy.segment().copyFrom(tensor.segment());
     return copy;
   }
 
@@ -408,10 +427,9 @@ record MoeSession(
     for (int i = 0; i < values.length; i++) {
       values[i] = (float) (scale * random.nextDouble(-1, 1));
     }
-    return outsideHeap(
-        onHost()
-            ? Tensor.of(values, rows, columns)
-            : Tensor.fromFloats(values, DType.BF16, rows, columns));
+    return onHost()
+        ? Tensor.of(values, rows, columns)
+        : Tensor.fromFloats(values, DType.BF16, rows, columns);
   }
 
   private int compared() {
