@@ -95,6 +95,14 @@ class CudaEngineOverVerbsTest extends RecoveryOverVerbsKit {
     long share() {
       return 290_000;
     }
+
+    /**
+     * Four warps, one for each ring of a proxy, take the same lane: two for each of eight lanes.
+     */
+    @Override
+    int lowLatencyTokens() {
+      return 64;
+    }
   }
 
   /** Ports that read and write memory of GPUs. */

@@ -36,8 +36,6 @@ abstract class QueuePairsKit {
   /** Nine chunks of 512 KiB and more: one for each of up to eight lanes of the host engine. */
   private static final int TOKENS = 2304;
 
-  private static final int LOW_LATENCY_TOKENS = 16;
-
   /** Bytes of most rows of a low-latency operation. */
   private static final long ROWS = 24_000;
 
@@ -49,6 +47,11 @@ abstract class QueuePairsKit {
 
   /** Bytes that each lane carries at least of a high-throughput operation. */
   abstract long share();
+
+  /** Tokens of a low-latency operation. */
+  int lowLatencyTokens() {
+    return 16;
+  }
 
   /** Whether ports read and write memory of GPUs. */
   boolean gpuDirect() {
@@ -66,7 +69,7 @@ abstract class QueuePairsKit {
             .topK(1)
             .experts(2)
             .highThroughput(TOKENS)
-            .lowLatency(LOW_LATENCY_TOKENS)
+            .lowLatency(lowLatencyTokens())
             .engine(engine())
             .ranksPerNode(1)
             .wire(ports == 1 ? "verbs-1x1" : "verbs-2x4")
@@ -103,15 +106,15 @@ abstract class QueuePairsKit {
   }
 
   /**
-   * An operation takes one lane: the next one if the rank knows by then that its rows before have
-   * been delivered. So the number of operations until all lanes have been used follows from the
-   * time that the news takes.
+   * On the host an operation takes one lane: the next one if the rank knows by then that its rows
+   * before have been delivered. So the number of operations until all lanes have been used follows
+   * from the time that the news takes. On GPUs the warps of an operation take different lanes.
    */
-  private static void lowLatency(Group group, ExpertBuffer buffer, int lanes) {
+  private void lowLatency(Group group, ExpertBuffer buffer, int lanes) {
     LowLatencyDispatchOptions bf16 =
         LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
-    Tensor x = rows(buffer.rank(), LOW_LATENCY_TOKENS);
-    Routing routing = routing(buffer.rank(), LOW_LATENCY_TOKENS);
+    Tensor x = rows(buffer.rank(), lowLatencyTokens());
+    Routing routing = routing(buffer.rank(), lowLatencyTokens());
     long[] byDispatches = new long[lanes];
     long[] byCombines = new long[lanes];
     for (int round = 0; round < 3 * lanes || !allUsed(group, byDispatches, byCombines); round++) {
