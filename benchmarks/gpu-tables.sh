@@ -57,7 +57,12 @@ sockets="--processes --nodes 2 --iterations 30 --warmup 15"
   table ht $ht --sms 8,16,24,32,64 --dtype bf16,fp8
   table ht-cached $ht --sms 24,64 --mode cached $few
   table ht-graph $ht --sms 24,64 --mode graph $few
+  table ht-in-place $ht --sms 8,16,24,32,64 --dtype bf16 --zero-copy $few
   table ht-expert-major $ht --sms 24,64 --layout expert-major --mode static $few
+  for experts in 16 64 256; do
+    table ht-expert-major-$experts $ht --sms 8,16,24,32,64 --layout expert-major --mode static --experts $experts \
+      --zero-copy $few
+  done
   table ht-hot $ht --sms 24,64 --routing hot $few
   for tokens in 512 1024; do
     table ht-tokens-$tokens $ht --sms 24,64 --tokens $tokens $few
@@ -68,6 +73,7 @@ sockets="--processes --nodes 2 --iterations 30 --warmup 15"
   for tokens in 1 16 64 128 256; do
     table ll-$tokens $ll --tokens $tokens --dtype fp8 --partial --zero-copy --iterations 200 --warmup 50
   done
+  table ll-rows-home $ll --tokens 128 --dtype fp8 --zero-copy --iterations 200 --warmup 50
   table ll-1-sms $ll --tokens 1 --sms 4,8,16,32 --dtype fp8 --partial --zero-copy $few
   table ll-hook $ll --tokens 128 --dtype fp8 --partial --zero-copy --hook $few
   table ll-rank-major $ll --tokens 128 --dtype fp8 --rank-major --zero-copy $few
