@@ -37,7 +37,17 @@ from ._abi import (
     UINT8,
 )
 from ._jvm import version
-from .config import BufferConfig, BufferInfo, BufferSizes, RankState, Statistics, WirePath
+from .config import (
+    BufferConfig,
+    BufferInfo,
+    BufferSizes,
+    Cause,
+    Observation,
+    RankState,
+    Statistics,
+    Verdict,
+    WirePath,
+)
 from .errors import (
     ConfigurationMismatch,
     Defect,
@@ -86,6 +96,7 @@ __all__ = [
     "BufferConfig",
     "BufferInfo",
     "BufferSizes",
+    "Cause",
     "Combined",
     "ConfigurationMismatch",
     "Defect",
@@ -112,6 +123,7 @@ __all__ = [
     "LowLatencyCombined",
     "LowLatencyDispatched",
     "NVFP4",
+    "Observation",
     "Overflow",
     "PeerLost",
     "PeerTimeout",
@@ -130,6 +142,7 @@ __all__ = [
     "UE8M0",
     "UINT8",
     "Unavailable",
+    "Verdict",
     "WirePath",
     "routing_from_dense",
     "routing_to_dense",

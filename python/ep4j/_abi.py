@@ -24,6 +24,9 @@ ROWS_BF16, ROWS_FP8, ROWS_NVFP4 = range(1, 4)
 # FP8 scales of a low-latency dispatch.
 SCALES_FLOAT32, SCALES_FLOAT32_POW2, SCALES_UE8M0 = range(1, 4)
 
+# What makes ranks wait.
+VERDICT_TOO_EARLY, VERDICT_NONE, VERDICT_SLOW_RANK, VERDICT_SLOW_LINK, VERDICT_SKEW = range(1, 6)
+
 # Bits of BufferConfig.wire_options.
 WIRE_LANES, WIRE_QUEUE_PAIRS, WIRE_SERVICE_LEVEL, WIRE_TRAFFIC_CLASS, WIRE_GPU_DIRECT = (
     1 << bit for bit in range(5)
@@ -180,6 +183,28 @@ class Statistics(Sized):
         ("private_bytes", c_int64),
         ("abandoned_threads", c_int64),
         ("wire_paths", c_int64),
+    )
+
+
+class Observation(Sized):
+    _fields_ = _sized(
+        ("operations", c_int64),
+        ("nanoseconds", c_int64),
+        ("rows", c_int64),
+        ("timeouts", c_int64),
+        ("timeout_peer", c_int32),
+        ("reserved", c_int32),
+    )
+
+
+class Verdict(Sized):
+    _fields_ = _sized(
+        ("cause", c_int32),
+        ("rank", c_int32),
+        ("sender", c_int32),
+        ("percent", c_int32),
+        ("nanoseconds", c_int64),
+        ("text", c_char * 256),
     )
 
 
@@ -386,6 +411,8 @@ FUNCTIONS: Tuple[Tuple[str, Tuple[Any, ...]], ...] = (
     ("interrupt", (_NUMBER,)),
     ("routing_counter_open", (_INT, _POINTER, _INT, _POINTER)),
     ("routing_counter_count", (_NUMBER, _POINTER, _NUMBER, _POINTER)),
+    ("buffer_observe", (_NUMBER, _POINTER, _POINTER, _INT, _POINTER, _INT)),
+    ("buffer_verdict", (_NUMBER, _NUMBER, _LONG, _POINTER)),
 )
 
 # The table begins with its size and its version.

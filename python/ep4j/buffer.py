@@ -6,7 +6,16 @@ from typing import Any, Callable, List
 import torch
 
 from . import _abi, _jvm, arguments, tensors
-from .config import BufferConfig, BufferInfo, Statistics, WirePath, record
+from .config import (
+    BufferConfig,
+    BufferInfo,
+    Cause,
+    Observation,
+    Statistics,
+    Verdict,
+    WirePath,
+    record,
+)
 from .group import Group
 from .low_latency import LowLatencyOperations
 from .throughput import ThroughputOperations
@@ -70,6 +79,66 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
         statistics = _abi.Statistics()
         _jvm.check(_jvm.start().buffer_statistics(self.number, ctypes.addressof(statistics)))
         return record(Statistics, statistics)
+
+    def observe(self) -> Observation:
+        """What this rank has seen in its last operations; never waits.
+
+        Any thread, also while another one is inside an operation. The counts of the last, incomplete
+        20 operations are missing; on GPUs also those of operations that still run.
+        """
+        info = self.info
+        seen = _abi.Observation()
+        waited = (ctypes.c_int64 * info.ranks)()
+        tokens = (ctypes.c_int64 * info.local_experts)()
+        _jvm.check(
+            _jvm.start().buffer_observe(
+                self.number,
+                ctypes.addressof(seen),
+                ctypes.addressof(waited),
+                len(waited),
+                ctypes.addressof(tokens) if len(tokens) > 0 else None,
+                len(tokens),
+            )
+        )
+        return Observation(
+            seen.operations,
+            seen.nanoseconds,
+            seen.rows,
+            seen.timeouts,
+            seen.timeout_peer,
+            list(waited),
+            list(tokens),
+        )
+
+    def verdict(self, timeout: float = 60.0) -> Verdict:
+        """Gathers what all ranks have seen and judges it: which rank or link is slow.
+
+        Collective among the ranks of the group, between any operations.
+
+        Args:
+            timeout: seconds to wait for the other ranks.
+
+        Raises:
+            GroupTimeout: ranks did not call in time.
+            PeerLost: a rank has left the group.
+        """
+        found = _abi.Verdict()
+        _jvm.check(
+            _jvm.start().buffer_verdict(
+                self.number,
+                self.group.number,
+                arguments.milliseconds("timeout", timeout),
+                ctypes.addressof(found),
+            )
+        )
+        return Verdict(
+            Cause(found.cause),
+            found.rank,
+            found.sender,
+            found.percent,
+            found.nanoseconds,
+            found.text.decode(errors="replace"),
+        )
 
     def wire_paths(self) -> List[WirePath]:
         """The paths over which the wire 'verbs' sends; empty with other wires."""

@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import enum
 from typing import Any, List, NamedTuple, Optional, Sequence, Type, TypeVar
 
 from . import _abi, _jvm, arguments
@@ -61,6 +62,39 @@ class Statistics(NamedTuple):
     private_bytes: int
     abandoned_threads: int  # threads of the process that a native library does not return
     wire_paths: int
+
+
+class Observation(NamedTuple):
+    """What this rank has seen in its last operations, from Buffer.observe."""
+
+    operations: int  # that nanoseconds, rows and waited count: up to 200, a multiple of 20
+    nanoseconds: int  # from the first of these to the end of the last
+    rows: int  # that these received, own ones included
+    timeouts: int  # operations that ended in a timeout since the buffer was opened
+    timeout_peer: int  # the rank for which the last of those waited; -1: none
+    waited: List[int]  # nanoseconds for which these waited for each rank
+    tokens: List[int]  # of each expert of this rank since the buffer was opened, by local number
+
+
+class Cause(enum.IntEnum):
+    """What makes the ranks of a buffer wait."""
+
+    TOO_EARLY = _abi.VERDICT_TOO_EARLY  # fewer than 60 operations
+    NONE = _abi.VERDICT_NONE  # no rank and no link stands out
+    SLOW_RANK = _abi.VERDICT_SLOW_RANK  # a rank comes late to operations
+    SLOW_LINK = _abi.VERDICT_SLOW_LINK  # one rank alone waits for another one
+    SKEW = _abi.VERDICT_SKEW  # a rank comes late that receives far more rows than the others
+
+
+class Verdict(NamedTuple):
+    """What makes the ranks of a buffer wait, from Buffer.verdict; the same on all ranks."""
+
+    cause: Cause
+    rank: int  # the slow or overloaded rank, of a slow link its receiver; -1: none
+    sender: int  # of a slow link; otherwise -1
+    percent: int  # of the time of an operation that it costs
+    nanoseconds: int  # by which an operation would be shorter without it
+    text: str  # one sentence for people
 
 
 class WirePath(NamedTuple):

@@ -1,6 +1,7 @@
 """What the ranks of test_throughput do; they compare what they get with the model."""
 
 import contextlib
+import time
 
 import ep4j
 import model
@@ -307,6 +308,23 @@ def layout_and_info(join):
         assert buffer.wire_paths() == []
         buffer.barrier()
         buffer.reset()
+
+
+def slow_rank(join):
+    """Nanoseconds that the rank waited for rank 1, which comes late, and the verdict."""
+    with opened(join) as (group, buffer):
+        x, topk_idx, weights = model.inputs(group.rank, group.size)
+        assert buffer.observe().operations == 0 and buffer.verdict().cause == ep4j.Cause.TOO_EARLY
+        for _ in range(50):
+            if group.rank == 1:
+                time.sleep(0.02)
+            received = buffer.dispatch(x, topk_idx)
+            buffer.combine(received.x, received.handle)
+        seen, verdict = buffer.observe(), buffer.verdict()
+        assert (seen.operations, seen.timeouts, seen.timeout_peer) == (100, 0, -1), seen
+        assert seen.rows > 0 and seen.nanoseconds > 40 * 20e6, seen
+        assert len(seen.waited) == group.size and sum(seen.tokens) > 0, seen
+        return seen.waited[1], verdict
 
 
 def placement(join):

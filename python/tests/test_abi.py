@@ -23,6 +23,8 @@ STRUCTURES = {
     "ep4j_buffer_info": _abi.BufferInfo,
     "ep4j_buffer_sizes": _abi.BufferSizes,
     "ep4j_statistics": _abi.Statistics,
+    "ep4j_observation": _abi.Observation,
+    "ep4j_verdict": _abi.Verdict,
     "ep4j_wire_path": _abi.WirePath,
     "ep4j_dispatch_args": _abi.DispatchArgs,
     "ep4j_dispatch_result": _abi.DispatchResult,

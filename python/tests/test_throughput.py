@@ -62,6 +62,21 @@ class ThroughputTest(unittest.TestCase):
             jobs = POOL.call(ranks_throughput.group_functions, ranks)
             self.assertEqual(len(set(jobs)), 1)
 
+    def test_waits_for_a_late_rank_are_seen(self):
+        import ep4j
+        import ranks_throughput
+
+        # Which verdict is right depends on what else the machine does: Java's tests look at that.
+        seen = POOL.call(ranks_throughput.slow_rank, 3)
+        for rank, (late, verdict) in enumerate(seen):
+            self.assertEqual(verdict, seen[0][1])
+            if rank != 1:
+                self.assertGreater(late, 200_000_000)
+        self.assertIsInstance(verdict.cause, ep4j.Cause)
+        self.assertNotEqual(verdict.cause, ep4j.Cause.TOO_EARLY)
+        self.assertEqual(verdict.rank < 0, verdict.cause == ep4j.Cause.NONE)
+        self.assertTrue(verdict.text and (verdict.rank < 0 or f"rank {verdict.rank}" in verdict.text))
+
     def test_memory_does_not_grow(self):
         import ranks_throughput
 

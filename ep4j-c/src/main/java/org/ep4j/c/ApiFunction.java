@@ -67,7 +67,10 @@ enum ApiFunction {
   INTERRUPT(CallerFunctions.class),
 
   ROUTING_COUNTER_OPEN(RoutingCounterFunctions.class),
-  ROUTING_COUNTER_COUNT(RoutingCounterFunctions.class);
+  ROUTING_COUNTER_COUNT(RoutingCounterFunctions.class),
+
+  BUFFER_OBSERVE(ObservationFunctions.class),
+  BUFFER_VERDICT(ObservationFunctions.class);
 
   private final Class<?> owner;
 

@@ -105,6 +105,15 @@ enum {
   EP4J_SCALES_UE8M0 = 3
 };
 
+/* What makes ranks wait, ep4j_verdict.cause. */
+enum {
+  EP4J_VERDICT_TOO_EARLY = 1, /* fewer than 60 operations since the buffer was opened or reset */
+  EP4J_VERDICT_NONE = 2,      /* no rank and no link stands out */
+  EP4J_VERDICT_SLOW_RANK = 3, /* a rank comes late to operations */
+  EP4J_VERDICT_SLOW_LINK = 4, /* one rank alone waits for another one */
+  EP4J_VERDICT_SKEW = 5       /* a rank comes late that receives far more rows than the others */
+};
+
 /* Kinds of errors, ep4j_error.kind. */
 enum {
   EP4J_ERROR_ARGUMENT = 1,      /* an argument is not valid; nothing was sent */
@@ -273,6 +282,28 @@ typedef struct ep4j_statistics {
   int64_t abandoned_threads; /* threads of the process that a native library does not return */
   int64_t wire_paths;        /* number of paths that wire_path() describes */
 } ep4j_statistics;
+
+/* What this rank has seen, see buffer_observe. */
+typedef struct ep4j_observation {
+  uint64_t size;
+  int64_t operations;      /* the last ones that nanoseconds, rows and waits count: up to 200, a multiple of 20 */
+  int64_t nanoseconds;     /* from the first of these to the end of the last */
+  int64_t rows;            /* that these received, own ones included */
+  int64_t timeouts;        /* operations that ended in a timeout since the buffer was opened */
+  int32_t timeout_peer;    /* the rank for which the last of those waited; -1: none */
+  int32_t reserved;
+} ep4j_observation;
+
+/* What makes the ranks of a buffer wait, see buffer_verdict. */
+typedef struct ep4j_verdict {
+  uint64_t size;
+  int32_t cause;       /* EP4J_VERDICT_TOO_EARLY and so on */
+  int32_t rank;        /* the slow or overloaded rank, of a slow link its receiver; -1: none */
+  int32_t sender;      /* of a slow link; otherwise -1 */
+  int32_t percent;     /* of the time of an operation that it costs */
+  int64_t nanoseconds; /* by which an operation would be shorter without it */
+  char text[256];      /* one sentence for people */
+} ep4j_verdict;
 
 /* A path over which the wire `verbs` sends to another rank. */
 typedef struct ep4j_wire_path {
@@ -608,6 +639,20 @@ typedef struct ep4j_api {
      captured; on the host complete at the return. Any thread, one at a time. */
   int32_t (*routing_counter_count)(ep4j_routing_counter counter, const ep4j_tensor *topk_idx,
                                    uint64_t stream, const ep4j_layout_result *counts);
+
+  /* Who is slow. */
+
+  /* What this rank has seen in its last operations. waited[ranks]: nanoseconds for which it waited for each
+     rank; tokens[local_experts]: tokens of its experts since the buffer was opened, by local number; either
+     may be NULL, and its number is then ignored. Never waits. Any thread, also while another one is inside
+     an operation. The counts of the last, incomplete 20 operations are missing; on GPUs also those that
+     still run. */
+  int32_t (*buffer_observe)(ep4j_buffer buffer, ep4j_observation *observation, int64_t *waited,
+                            int32_t ranks, int64_t *tokens, int32_t local_experts);
+  /* Gathers what all ranks have seen and judges it; collective among the ranks of `group`, the group of the
+     buffer, between any operations. All ranks receive the same verdict. */
+  int32_t (*buffer_verdict)(ep4j_buffer buffer, ep4j_group group, int64_t timeout_ms,
+                            ep4j_verdict *verdict);
 } ep4j_api;
 
 /*

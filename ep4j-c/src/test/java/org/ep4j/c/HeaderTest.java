@@ -24,6 +24,7 @@ import org.ep4j.c.struct.Struct;
 import org.ep4j.c.struct.Tensors;
 import org.ep4j.config.Layout;
 import org.ep4j.conformance.world.HostCompiler;
+import org.ep4j.observe.Verdict;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.ScaleKind;
@@ -55,7 +56,9 @@ class HeaderTest {
           LowLatencyDispatchRequest.ARGS,
           LowLatencyFunctions.DISPATCHED,
           LowLatencyCombineRequest.ARGS,
-          LowLatencyFunctions.COMBINED);
+          LowLatencyFunctions.COMBINED,
+          ObservationFunctions.OBSERVATION,
+          ObservationFunctions.VERDICT);
 
   @TempDir static Path directory;
 
@@ -133,6 +136,7 @@ class HeaderTest {
     constants(program, expected, "EP4J_ROWS_", RowFormat.values());
     constants(program, expected, "EP4J_SCALES_", ScaleKind.values());
     constants(program, expected, "EP4J_ERROR_", ErrorKind.values());
+    constants(program, expected, "EP4J_VERDICT_", Verdict.Cause.values());
     expected.add("EP4J_ABI_VERSION " + Abi.VERSION);
     program.append("printf(\"EP4J_ABI_VERSION %d\\n\", EP4J_ABI_VERSION);\n");
     assertThat(outputOf(program.toString())).isEqualTo(expected);

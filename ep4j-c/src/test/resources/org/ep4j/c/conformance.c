@@ -142,6 +142,38 @@ static void errors(ep4j_buffer buffer, const inputs *in) {
   CHECK(strstr(error.text, "abacus") != NULL);
 }
 
+/* What the buffer tells about waits, after more than 20 operations. */
+static void observe(ep4j_group group, ep4j_buffer buffer, const inputs *in) {
+  ep4j_observation seen = {sizeof seen};
+  ep4j_verdict verdict = {sizeof verdict};
+  ep4j_buffer_info info = {sizeof info};
+  int64_t waited[MAX_RANKS], tokens[EXPERTS];
+  int64_t total = 0, alone;
+  int i;
+  OK(ep4j->buffer_info(buffer, &info));
+  OK(ep4j->buffer_observe(buffer, &seen, waited, in->ranks, tokens, info.local_experts));
+  CHECK(seen.operations >= 20 && seen.operations <= 200 && seen.operations % 20 == 0);
+  CHECK(seen.nanoseconds > 0 && seen.rows > 0 && seen.timeouts == 0 && seen.timeout_peer == -1);
+  for (i = 0; i < in->ranks; i++) {
+    CHECK(waited[i] >= 0 && waited[i] <= seen.nanoseconds);
+  }
+  for (i = 0; i < info.local_experts; i++) {
+    total += tokens[i];
+  }
+  CHECK(total > 0);
+  alone = seen.operations;
+  OK(ep4j->buffer_observe(buffer, &seen, NULL, -1, NULL, -1));
+  CHECK(seen.operations >= alone);
+  FAILS(1042, ep4j->buffer_observe(buffer, &seen, waited, in->ranks + 1, NULL, 0));
+  FAILS(1042, ep4j->buffer_observe(buffer, &seen, NULL, 0, tokens, info.local_experts + 1));
+  OK(ep4j->buffer_verdict(buffer, group, 60000, &verdict));
+  CHECK(verdict.cause >= EP4J_VERDICT_TOO_EARLY && verdict.cause <= EP4J_VERDICT_SKEW);
+  CHECK(verdict.rank >= -1 && verdict.rank < in->ranks && strlen(verdict.text) > 10);
+  CHECK((verdict.rank == -1) == (verdict.cause <= EP4J_VERDICT_NONE));
+  seen.size = 8;
+  FAILS(1041, ep4j->buffer_observe(buffer, &seen, NULL, 0, NULL, 0));
+}
+
 /* What the buffer tells about itself. */
 static void describe(ep4j_group group, ep4j_buffer buffer, const inputs *in) {
   ep4j_group_info info = {sizeof info, 0, 0, 0, 0, {0}};
@@ -247,6 +279,7 @@ static void everything(ep4j_group group, int rank, int ranks) {
   errors(buffer, in);
   unset_size(buffer, in);
   describe(group, buffer, in);
+  observe(group, buffer, in);
   args = dispatch_args(in);
   OK(ep4j->dispatch(buffer, &args, &got));
   OK(ep4j->close(buffer));
