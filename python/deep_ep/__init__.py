@@ -10,6 +10,10 @@ from .elastic_buffer import ElasticBuffer
 from .elastic_handle import EPHandle
 from .event import EventHandle, EventOverlap
 from .hybrid_ep_buffer import HybridEPBuffer
+from .utils.envs import get_logical_domain_size, get_physical_domain_size
+
+#: The version of DeepEP whose interface this is, and a mark that it is none of its builds.
+__version__ = "2.1.0+ep4j"
 
 __all__ = [
     "Buffer",
@@ -19,5 +23,7 @@ __all__ = [
     "EventHandle",
     "EventOverlap",
     "HybridEPBuffer",
+    "get_logical_domain_size",
+    "get_physical_domain_size",
     "topk_idx_t",
 ]

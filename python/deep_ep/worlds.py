@@ -64,22 +64,18 @@ class World:
         declared = self.declared_ranks_per_node
         if declared:
             return [rank // declared for rank in range(self.size)]
-        return _hosts(self.group)
+        return _numbered(self.group.all_gather(_own_host()))
 
     def ranks_of_hosts(self, remedy: str) -> int:
         """Ranks of each host. If hosts differ, all ranks close the world and raise.
 
         `remedy`: what the caller of the buffer can do.
         """
-        nodes = self.node_of_rank
-        per_node = nodes.count(0)
-        if nodes != [rank // per_node for rank in range(self.size)]:
+        try:
+            return _ranks_of_each(self.node_of_rank, remedy)
+        except BaseException:
             self.close()
-            raise refused(
-                f"the hosts of the ranks are {nodes}; each must have as many consecutive ranks: start them so, or"
-                f" {remedy}"
-            )
-        return per_node
+            raise
 
     def most(self, value: int) -> int:
         """The largest `value` of all ranks; collective."""
@@ -168,14 +164,38 @@ def _declared_ranks_per_node(ranks: int) -> int:
     return declared
 
 
-def _hosts(group: "ep4j.Group") -> List[int]:
-    """Number of the host of each rank, hosts in the order of their first rank."""
+def physical_ranks_per_node(group: Any) -> int:
+    """Ranks of each node of a torch.distributed group: ``EP4J_RANKS_PER_NODE``, or those of a host; collective."""
+    declared = _declared_ranks_per_node(group.size())
+    if declared:
+        return declared
+    hosts: List[Any] = [None] * group.size()
+    torch.distributed.all_gather_object(hosts, _own_host(), group=group)
+    return _ranks_of_each(_numbered(hosts), "set EP4J_RANKS_PER_NODE")
+
+
+def _ranks_of_each(nodes: List[int], remedy: str) -> int:
+    """Ranks of a node where each node has as many consecutive ranks; else raises."""
+    per_node = nodes.count(0)
+    if nodes != [rank // per_node for rank in range(len(nodes))]:
+        raise refused(
+            f"the hosts of the ranks are {nodes}; each must have as many consecutive ranks: start them so, or"
+            f" {remedy}"
+        )
+    return per_node
+
+
+def _own_host() -> bytes:
+    """16 bytes that the processes of this host have in common."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read()
     except OSError:
         boot = ""
-    mine = hashlib.sha256(f"{platform.node()} {boot}".encode()).digest()[:16]
-    hosts = group.all_gather(mine)
+    return hashlib.sha256(f"{platform.node()} {boot}".encode()).digest()[:16]
+
+
+def _numbered(hosts: List[bytes]) -> List[int]:
+    """Number of the host of each rank, hosts in the order of their first rank."""
     order = list(dict.fromkeys(hosts))
     return [order.index(host) for host in hosts]

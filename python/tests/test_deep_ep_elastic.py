@@ -259,13 +259,19 @@ def sums_rounded_once(group):
 
 def nodes(group):
     """Two nodes of two ranks, declared on one host."""
+    import deep_ep
+
     os.environ["EP4J_RANKS_PER_NODE"] = "2"
     try:
         world = World(group, [9, 4, 6, 8], 4)
         hybrid = _opened(group, world)
         direct = _opened(group, world, allow_hybrid_mode=False)
+        assert deep_ep.get_physical_domain_size(group) == (2, 2)
+        assert deep_ep.get_logical_domain_size(group) == (2, 2)
+        assert deep_ep.get_logical_domain_size(group, allow_hybrid_mode=False) == (1, 4)
     finally:
         del os.environ["EP4J_RANKS_PER_NODE"]
+    assert deep_ep.get_physical_domain_size(group) == (1, 4)
     assert hybrid.get_physical_domain_size() == direct.get_physical_domain_size() == (2, 2)
     assert hybrid.get_logical_domain_size() == (2, 2)
     assert direct.get_logical_domain_size() == (1, 4)

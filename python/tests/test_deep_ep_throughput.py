@@ -10,6 +10,16 @@ import deep_ep_ranks
 from deep_ep.utils.math import calc_diff, per_token_cast_back, per_token_cast_to_fp8
 
 HIDDEN, TOP_K = 256, 4
+ON_GPU = os.environ.get("EP4J_TEST_DEVICE") == "cuda"
+
+
+def _sms(ranks, wanted):
+    """As many SMs of a GPU as are wanted, or as each of the ranks that share it can have: an even number."""
+    if not ON_GPU:
+        return wanted
+    sharing = -(-ranks // torch.cuda.device_count())
+    present = torch.cuda.get_device_properties("cuda").multi_processor_count
+    return min(wanted, present // sharing // 2 * 2)
 
 
 class _Case:
@@ -46,7 +56,8 @@ def intranode(group, tokens, experts, seed):
     layout = buffer.get_dispatch_layout(case.topk_idx, experts)
     assert torch.equal(layout[0], case.per_rank) and layout[1] is None
     assert torch.equal(layout[2], case.per_expert) and torch.equal(layout[3], case.in_rank)
-    config = deep_ep.Config(24, 8, 256)
+    config = deep_ep.Config(_sms(ranks, 24), 8, 256)
+    deep_ep.Buffer.set_num_sms(_sms(ranks, deep_ep.Buffer.num_sms))  # where no config is passed
 
     constant = torch.full((tokens, HIDDEN), float(rank)).bfloat16()
     random = torch.randn(tokens, HIDDEN).bfloat16()

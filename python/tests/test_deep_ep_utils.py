@@ -10,6 +10,7 @@ import unittest
 
 import torch
 
+import deep_ep
 from deep_ep import EventHandle, EventOverlap
 from deep_ep.utils import e4m3, math, testing
 
@@ -76,7 +77,15 @@ class MathTest(unittest.TestCase):
         other[3, 3] += 1
         self.assertEqual(math.hash_tensor(x), math.hash_tensor(x.t().contiguous().t()))
         self.assertNotEqual(math.hash_tensor(x), math.hash_tensor(other))
+        both = math.hash_tensor(x) ^ math.hash_tensor(other)
+        self.assertEqual(math.hash_tensors(x, None, [(other,), 3]), both)
+        self.assertEqual(math.hash_tensors(), 0)
         self.assertEqual((math.align(5, 4), math.ceil_div(8, 4)), (8, 2))
+
+
+class VersionTest(unittest.TestCase):
+    def test_the_version_of_the_interface_is_marked(self):
+        self.assertRegex(deep_ep.__version__, r"^2\.\d+\.\d+\+ep4j$")
 
 
 class EventTest(unittest.TestCase):

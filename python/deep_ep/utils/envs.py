@@ -7,6 +7,8 @@ from typing import Tuple
 import torch
 import torch.distributed as dist
 
+from ..worlds import physical_ranks_per_node
+
 _local_rank = 0
 _global_seed = 0
 
@@ -69,3 +71,20 @@ def dist_print(s: str = "", once_in_node: bool = False) -> None:
     if not once_in_node or _local_rank == 0:
         print(s, flush=True)
     dist.barrier()
+
+
+def get_physical_domain_size(group: "dist.ProcessGroup") -> Tuple[int, int]:
+    """Nodes of the ranks of a group, and ranks of a node; collective.
+
+    A node is a host, or what EP4J_RANKS_PER_NODE declares.
+    """
+    per_node = physical_ranks_per_node(group)
+    return group.size() // per_node, per_node
+
+
+def get_logical_domain_size(
+    group: "dist.ProcessGroup", allow_hybrid_mode: bool = True
+) -> Tuple[int, int]:
+    """The same; without `allow_hybrid_mode` one node of all ranks, as ``ElasticBuffer`` says."""
+    physical = get_physical_domain_size(group)
+    return physical if allow_hybrid_mode else (1, group.size())

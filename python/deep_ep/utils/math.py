@@ -1,5 +1,7 @@
 """Quantisation and comparisons, as callers and DeepEP's tests import them."""
 
+import functools
+import operator
 from typing import Any, Tuple
 
 import torch
@@ -97,3 +99,13 @@ def create_grouped_scores(
 def hash_tensor(t: torch.Tensor) -> int:
     """The sum of the 32-bit words of a tensor."""
     return int(t.contiguous().view(torch.int32).sum().item())
+
+
+def hash_tensors(*tensors: Any) -> int:
+    """``hash_tensor`` of tensors, of tuples and lists of them, joined by XOR; other values have none."""
+    hashes = (
+        hash_tensors(*one) if isinstance(one, (tuple, list)) else hash_tensor(one)
+        for one in tensors
+        if isinstance(one, (tuple, list, torch.Tensor))
+    )
+    return functools.reduce(operator.xor, hashes, 0)
