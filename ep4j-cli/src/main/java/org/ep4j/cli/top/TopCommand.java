@@ -134,12 +134,22 @@ public final class TopCommand implements Callable<Integer> {
       } catch (SocketTimeoutException e) {
         out.println("no answer for " + TIMEOUT.toSeconds() + " s: asking again");
         out.flush();
+      } catch (JoinRefusedException e) {
+        if (e.reason() != JoinRefusedException.Reason.CLOSED) {
+          throw e;
+        }
+        sayEnded(out);
+        return;
       } catch (IOException e) {
-        out.println("the job has ended");
-        out.flush();
+        sayEnded(out);
         return;
       }
     }
+  }
+
+  private static void sayEnded(PrintWriter out) {
+    out.println("the job has ended");
+    out.flush();
   }
 
   static TopScreen look(JobObserver observer) throws IOException {

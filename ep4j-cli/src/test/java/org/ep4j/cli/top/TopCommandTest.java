@@ -127,6 +127,29 @@ class TopCommandTest {
         });
   }
 
+  /** Its launcher still has the rendezvous. */
+  @Test
+  void aJobThatEndsWhileTopConnectsAgainIsNoFailure() throws Exception {
+    withJob(
+        (rendezvous, ranks) -> {
+          StringWriter shown = new StringWriter();
+          JobObserver observer = JobObserver.open(rendezvous.address(), SECRET, TIMEOUT);
+          try {
+            TopScreen first = new TopScreen(observer.ask(TIMEOUT));
+            // As after a question without an answer.
+            observer.close();
+            for (Group rank : ranks) {
+              rank.close();
+            }
+            assertThat(rendezvous.awaitEnd(TIMEOUT)).isTrue();
+            TopCommand.follow(observer, first, 1, new PrintWriter(shown), Style.PLAIN);
+          } finally {
+            observer.close();
+          }
+          assertThat(shown.toString()).endsWith("the job has ended" + System.lineSeparator());
+        });
+  }
+
   @Test
   void aJobFoundTwiceIsOneAndSeveralAreListed() throws Exception {
     Path processes = Files.createDirectory(scratch.resolve("proc"));
