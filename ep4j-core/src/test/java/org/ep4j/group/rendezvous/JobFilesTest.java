@@ -52,7 +52,7 @@ class JobFilesTest {
   }
 
   @Test
-  void theSwitchTurnsFilesOff() throws IOException {
+  void theSwitchDisablesFiles() throws IOException {
     for (String value : List.of("0", "false", "off")) {
       assertThat(write(shared(value))).as(value).isNull();
     }
