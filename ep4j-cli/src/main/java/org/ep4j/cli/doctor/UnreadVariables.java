@@ -37,6 +37,7 @@ final class UnreadVariables {
           "EP4J_IB_TRAFFIC_CLASS",
           "EP4J_JAVA_HOME",
           "EP4J_JOB",
+          "EP4J_JOB_FILES",
           "EP4J_JOIN_TIMEOUT_MS",
           "EP4J_JVM_OPTIONS",
           "EP4J_LIVENESS_MS",

@@ -1,17 +1,23 @@
 package org.ep4j.cli.top;
 
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import org.ep4j.group.rendezvous.JobFiles;
+import org.jspecify.annotations.Nullable;
 
 /**
- * The jobs of this user on this host: processes of Linux show their variables to their own user, so
- * the rendezvous and the secret of a job can be read there.
+ * The jobs of this user on this host. The process of a rendezvous describes it in a file. Ranks
+ * whose rendezvous is on another host, or whose files are turned off, are found by their variables:
+ * processes of Linux show these to their own user.
  */
 final class LocalJobs {
   private static final Path PROCESSES = Path.of("/proc");
@@ -19,26 +25,49 @@ final class LocalJobs {
   private LocalJobs() {}
 
   /**
+   * A job.
+   *
+   * @param address of its rendezvous on this host; null if its HOST:PORT alone is known
+   * @param text tells it from other jobs; begins with HOST:PORT
+   */
+  record Job(String secret, @Nullable InetSocketAddress address, String text) {}
+
+  /** Finds them, by HOST:PORT of their rendezvous. */
+  static Map<String, Job> find() {
+    return find(System.getenv(), PROCESSES);
+  }
+
+  /**
    * Finds them.
    *
-   * @return the secret of each rendezvous, by HOST:PORT
+   * @param environment names the directories of files
+   * @param processes the file system of processes
    */
-  static Map<String, String> find() {
-    Map<String, String> secrets = new TreeMap<>();
-    try (DirectoryStream<Path> all = Files.newDirectoryStream(PROCESSES, "[0-9]*")) {
+  static Map<String, Job> find(Map<String, String> environment, Path processes) {
+    Map<String, Job> jobs = new TreeMap<>();
+    Set<String> secrets = new HashSet<>();
+    for (JobFiles.Job job : JobFiles.find(environment)) {
+      jobs.put(job.rendezvous(), new Job(job.secret(), job.address(), job.toString()));
+      secrets.add(job.secret());
+    }
+    try (DirectoryStream<Path> all = Files.newDirectoryStream(processes, "[0-9]*")) {
       for (Path process : all) {
         Map<String, String> variables = variables(process);
         String rendezvous = variables.get(TopCommand.RENDEZVOUS);
         String secret = variables.get(TopCommand.SECRET);
-        if (rendezvous != null && secret != null && variables.containsKey("EP4J_RANK")) {
-          secrets.put(rendezvous, secret);
+        // A job may have moved its rendezvous since its ranks got their variables.
+        if (rendezvous != null
+            && secret != null
+            && !secrets.contains(secret)
+            && variables.containsKey("EP4J_RANK")) {
+          jobs.put(rendezvous, new Job(secret, null, rendezvous));
         }
       }
     } catch (IOException e) {
-      // No such file system here: no job can be found.
-      return secrets;
+      // No such file system here: files alone tell.
+      return jobs;
     }
-    return secrets;
+    return jobs;
   }
 
   private static Map<String, String> variables(Path process) {

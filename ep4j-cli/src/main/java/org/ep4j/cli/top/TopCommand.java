@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
@@ -33,9 +34,9 @@ import picocli.CommandLine.Spec;
     description = {
       "Show for which ranks the ranks of a running job wait, a slow rank or link, and busy experts.",
       "",
-      "Without --rendezvous, a job of this user on this host is found by its processes. The secret"
-          + " of a job elsewhere is read from EP4J_SECRET. Looking changes nothing in the job:"
-          + " its ranks record always, and answer beside their work.",
+      "Without --rendezvous, a job of this user is found on the host of its rendezvous, where rank 0"
+          + " or its launcher runs. The secret of a job elsewhere is read from EP4J_SECRET. Looking"
+          + " changes nothing in the job: its ranks record always, and answer beside their work.",
       ""
     })
 public final class TopCommand implements Callable<Integer> {
@@ -85,31 +86,24 @@ public final class TopCommand implements Callable<Integer> {
       CommandSpecs.check(
           spec, problem.isEmpty(), ErrorCode.BAD_JSON_FILE, "--json " + json + ": " + problem);
     }
-    Map<String, String> jobs = LocalJobs.find();
+    Map<String, LocalJobs.Job> jobs = LocalJobs.find();
     String where = rendezvous == null ? only(jobs) : rendezvous;
-    String secret = secretOf(where, jobs);
+    LocalJobs.Job job = jobs.get(where);
+    String secret = secretOf(where, job);
+    InetSocketAddress local = job == null ? null : job.address();
+    InetSocketAddress address = local == null ? address(where) : local;
     PrintWriter out = spec.commandLine().getOut();
     boolean live = !once && file == null && Terminal.standardOutput();
-    try (JobObserver observer = JobObserver.open(address(where), secret, TIMEOUT)) {
+    try (JobObserver observer = JobObserver.open(address, secret, TIMEOUT)) {
       TopScreen screen = look(observer);
       if (file != null) {
         file.write(Json.text(screen.tree()));
         return ExitCodes.OK;
       }
       Style style = Style.detect();
-      while (live) {
-        out.print(CLEAR + screen.render(style));
-        out.flush();
-        LockSupport.parkNanos((long) (interval * 1e9));
-        try {
-          screen = look(observer);
-        } catch (SocketTimeoutException e) {
-          out.println("no answer for " + TIMEOUT.toSeconds() + " s: asking again");
-          out.flush();
-        } catch (IOException e) {
-          out.println("the job has ended");
-          return ExitCodes.OK;
-        }
+      if (live) {
+        follow(observer, screen, (long) (interval * 1e9), out, style);
+        return ExitCodes.OK;
       }
       out.print(screen.render(style));
       out.flush();
@@ -127,7 +121,38 @@ public final class TopCommand implements Callable<Integer> {
     }
   }
 
-  private static TopScreen look(JobObserver observer) throws IOException {
+  /** Looks again and again until the job ends. */
+  static void follow(
+      JobObserver observer, TopScreen first, long pauseNanos, PrintWriter out, Style style) {
+    TopScreen screen = first;
+    while (true) {
+      out.print(CLEAR + screen.render(style));
+      out.flush();
+      LockSupport.parkNanos(pauseNanos);
+      try {
+        screen = look(observer);
+      } catch (SocketTimeoutException e) {
+        out.println("no answer for " + TIMEOUT.toSeconds() + " s: asking again");
+        out.flush();
+      } catch (JoinRefusedException e) {
+        if (e.reason() != JoinRefusedException.Reason.CLOSED) {
+          throw e;
+        }
+        sayEnded(out);
+        return;
+      } catch (IOException e) {
+        sayEnded(out);
+        return;
+      }
+    }
+  }
+
+  private static void sayEnded(PrintWriter out) {
+    out.println("the job has ended");
+    out.flush();
+  }
+
+  static TopScreen look(JobObserver observer) throws IOException {
     try {
       return new TopScreen(observer.ask(TIMEOUT));
     } catch (InvalidArgumentException e) {
@@ -135,27 +160,29 @@ public final class TopCommand implements Callable<Integer> {
     }
   }
 
-  private static String only(Map<String, String> jobs) {
+  static String only(Map<String, LocalJobs.Job> jobs) {
     if (jobs.isEmpty()) {
       throw new CommandFailure(
           ErrorCode.JOB_NOT_FOUND,
           ExitCodes.FAILED,
-          "this user runs no job with several processes on this host: name the rendezvous of a job"
-              + " elsewhere with --rendezvous, and its secret in EP4J_SECRET");
+          "this user runs no job with several processes whose rendezvous is on this host: call top on"
+              + " the host of rank 0, or name the rendezvous with --rendezvous, and its secret in"
+              + " EP4J_SECRET");
     }
     if (jobs.size() > 1) {
       throw new CommandFailure(
           ErrorCode.JOB_AMBIGUOUS,
           ExitCodes.USAGE,
           "this user runs several jobs on this host: choose one of --rendezvous "
-              + String.join(", --rendezvous ", jobs.keySet()));
+              + jobs.values().stream()
+                  .map(LocalJobs.Job::text)
+                  .collect(Collectors.joining(", --rendezvous ")));
     }
     return jobs.keySet().iterator().next();
   }
 
-  private static String secretOf(String where, Map<String, String> jobs) {
-    String found = jobs.get(where);
-    String secret = found == null ? System.getenv(SECRET) : found;
+  private static String secretOf(String where, LocalJobs.@Nullable Job job) {
+    String secret = job == null ? System.getenv(SECRET) : job.secret();
     if (secret == null) {
       throw new CommandFailure(
           ErrorCode.SECRET_MISSING,

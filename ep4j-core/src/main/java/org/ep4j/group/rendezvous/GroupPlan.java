@@ -49,6 +49,11 @@ record GroupPlan(
     return new GroupPlan(members, exempt, job, jobId, hostIndex, liveness, all);
   }
 
+  /** Number of ranks, as far as it is known before the group forms. */
+  int ranks() {
+    return keepsRanks() ? members : members - exempt.cardinality();
+  }
+
   boolean keepsRanks() {
     return incarnations != null;
   }

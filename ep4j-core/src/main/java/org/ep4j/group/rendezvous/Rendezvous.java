@@ -6,6 +6,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.NetworkInterface;
 import java.net.UnknownHostException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.BitSet;
 import java.util.concurrent.CountDownLatch;
@@ -43,6 +44,9 @@ public final class Rendezvous implements AutoCloseable {
   private final Acceptor acceptor;
   private final Coordinator coordinator;
   private final CountDownLatch ended = new CountDownLatch(1);
+
+  /** Tells observers of this host where the rendezvous is; null if there is none. */
+  private final @Nullable Path jobFile;
 
   /**
    * Opens a rendezvous for all ranks of a job; the caller closes it after the job. {@code rank} and
@@ -113,7 +117,14 @@ public final class Rendezvous implements AutoCloseable {
     try {
       acceptor = elsewhere == null ? listen() : listen(elsewhere);
       address = acceptor.address();
-      reactor.start(coordinator::tick, why -> ended.countDown());
+      Path file = JobFiles.write(System.getenv(), config, plan, reachedFromHere(address));
+      jobFile = file;
+      reactor.start(
+          coordinator::tick,
+          why -> {
+            ended.countDown();
+            JobFiles.delete(file);
+          });
       done = true;
     } finally {
       if (!done) {
@@ -125,6 +136,7 @@ public final class Rendezvous implements AutoCloseable {
   /** The group has ended: closes a rendezvous of a rank. A launcher closes its own. */
   private void onEnd() {
     ended.countDown();
+    JobFiles.delete(jobFile);
     if (endsWithGroup) {
       acceptor.close();
       reactor.close(LAST_WORDS);
@@ -249,6 +261,10 @@ public final class Rendezvous implements AutoCloseable {
    * other ranks use.
    */
   InetSocketAddress reachedFromHere() {
+    return reachedFromHere(address);
+  }
+
+  private static InetSocketAddress reachedFromHere(InetSocketAddress address) {
     return address.getAddress().isAnyLocalAddress()
         ? new InetSocketAddress(InetAddress.getLoopbackAddress(), address.getPort())
         : address;
@@ -270,6 +286,7 @@ public final class Rendezvous implements AutoCloseable {
 
   /** Admits no more connections, so that the port becomes free; the members stay. */
   void closeAcceptor() {
+    JobFiles.delete(jobFile);
     reactor.post(acceptor::close);
   }
 
@@ -293,6 +310,7 @@ public final class Rendezvous implements AutoCloseable {
   }
 
   void close(String why) {
+    JobFiles.delete(jobFile);
     reactor.post(
         () -> {
           coordinator.goodbye(why);
