@@ -5,7 +5,7 @@
 #   fabric.sh up|down DIRECTORY PORT        connects or pulls the cable of a port, for example b0
 #   fabric.sh cable DIRECTORY PORT LOSS DELAY RATE
 #       loses LOSS percent of its packets, delays them by DELAY microseconds, and carries RATE MB/s (0: any)
-#   fabric.sh pair DIRECTORY PORT NUMBER    breaks a queue pair: 1 is the last that the port has connected, 2 the one before
+#   fabric.sh pair DIRECTORY PORT NUMBER    breaks a queue pair: 1 is the last that the port has connected
 #   fabric.sh refuse DIRECTORY PORT STATE   its queue pairs cannot enter a state: 2 to receive, 3 to send, 0 any
 set -eu
 
