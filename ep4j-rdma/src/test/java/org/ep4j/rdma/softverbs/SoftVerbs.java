@@ -147,12 +147,16 @@ public final class SoftVerbs {
     Files.move(unfinished, library, StandardCopyOption.ATOMIC_MOVE);
   }
 
-  /** Changes a cable, with the words of {@code rxe-link}. */
+  /**
+   * Changes a cable, with the words of {@code rxe-link}; {@code pair 2 b0} breaks the last but one
+   * of the queue pairs that the port has connected.
+   */
   public static void link(String... operation) throws IOException, InterruptedException {
     switch (operation[0]) {
       case "up", "down" -> script(operation[0], operation[1]);
       case "loss" -> script("cable", operation[2], operation[1], "0", "0");
       case "delay" -> script("cable", operation[2], "0", operation[1], "0");
+      case "pair" -> script("pair", operation[2], operation[1]);
       case "clear" -> script("cable", operation[1], "0", "0", "0");
       default -> throw new IllegalArgumentException(operation[0]);
     }

@@ -2,6 +2,7 @@ package org.ep4j.rdma.softverbs;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.tuple;
 import static org.ep4j.rdma.verbs.bindings.VerbsConstants.*;
 
 import java.lang.foreign.Arena;
@@ -186,6 +187,29 @@ class SoftVerbsTest {
           assertThat(statuses(a.await(2)))
               .containsExactly(IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR);
         });
+  }
+
+  @Test
+  void aBrokenQueuePairReturnsItsRequestsAndAcknowledgesNothing() throws Exception {
+    between(
+        (a, b, there) ->
+            between(
+                (otherA, otherB, otherThere) -> {
+                  b.receive(5, 0, 64);
+                  SoftVerbs.link("pair", "2", "b0");
+                  assertThat(b.await(1))
+                      .extracting(Done::id, Done::status)
+                      .containsExactly(tuple(5L, IBV_WC_WR_FLUSH_ERR));
+                  a.write(6, 0, 8, there.memory(), there.key());
+                  a.write(7, 0, 8, there.memory(), there.key());
+                  assertThat(statuses(a.await(2)))
+                      .containsExactly(IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR);
+                  b.receive(8, 0, 64);
+                  assertThat(statuses(b.await(1))).containsExactly(IBV_WC_WR_FLUSH_ERR);
+                  // Others of the port work.
+                  otherA.write(9, 0, 8, otherThere.memory(), otherThere.key());
+                  assertThat(statuses(otherA.await(1))).containsExactly(IBV_WC_SUCCESS);
+                }));
   }
 
   @Test

@@ -10,6 +10,8 @@ import java.util.SplittableRandom;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.LongStream;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
 import org.ep4j.LowLatencyCombineOptions;
@@ -21,20 +23,25 @@ import org.ep4j.conformance.world.Available;
 import org.ep4j.conformance.world.FlightRecording;
 import org.ep4j.conformance.world.TestScale;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.rdma.softverbs.SoftVerbs;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.Tensor;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Cables that are pulled, lose packets or delay them while an engine sends rows over two ports with
- * four queue pairs each. One port keeps its cable: all operations end with the right rows. Two
- * ranks of two nodes; each token goes to the experts of both and comes back as the sum of both
- * rows. Subclasses name the engine.
+ * Cables that are pulled, lose packets or delay them, queue pairs that break, and ranks that come
+ * late while an engine sends rows over two ports with four queue pairs each. One port keeps its
+ * cable and a queue pair: all operations end with the right rows. Two ranks of two nodes; each
+ * token goes to the experts of both and comes back as the sum of both rows. Subclasses name the
+ * engine.
  *
  * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.campaigns} is the number of
- * buffers whose paths have faults.
+ * buffers whose paths have faults. Campaign n has the seed plus n.
  */
 abstract class FaultyPathsKit {
   private static final int HIDDEN = 1024;
@@ -51,7 +58,17 @@ abstract class FaultyPathsKit {
   private static final int MAX_LOSS = 2;
 
   private static final int MAX_DELAY_MICROS = 300;
+  private static final int MAX_LATE_MILLIS = 1000;
+
+  /** Of each port. */
+  private static final int QUEUE_PAIRS = 4;
+
   private static final Duration TIMEOUT = Duration.ofMinutes(2);
+
+  // A rank comes late in one of so many rounds.
+  private static final int OFTEN = 6;
+  private static final int SELDOM = 12;
+  private static final int NEVER = Integer.MAX_VALUE;
 
   /** The engine, as in {@link BufferConfig#engine()}. */
   abstract String engine();
@@ -61,67 +78,119 @@ abstract class FaultyPathsKit {
     return false;
   }
 
-  /** Changes cables before a round. */
+  /** Changes cables and queue pairs before a round. */
   private interface Faults {
     void before(int round) throws Exception;
   }
 
-  @Test
-  void aPulledCableIsReportedAndLosesNoRow() throws Exception {
-    Available.orSkip(engine());
-    SplittableRandom random = new SplittableRandom(TestScale.seed());
-    int pulledBefore = ROUNDS / 3 + random.nextInt(ROUNDS / 3);
-    String port = PULLED.get(random.nextInt(PULLED.size()));
-    try (FlightRecording recording = new FlightRecording()) {
-      run(
-          random.nextLong(),
-          round -> {
-            if (round == pulledBefore) {
-              PairOfWires.link("down", port);
-            }
-          });
-      recording.stop();
-      assertThat(recording.events("PathLoss"))
-          .extracting(loss -> loss.getInt("rank"))
-          .contains(0, 1);
-      assertThat(recording.events("LaneLoss")).isEmpty();
+  /** A rank that does nothing for a while before it dispatches or before it combines. */
+  private record Pause(int rank, boolean beforeCombine, int millis) {
+    private static final Pause NONE = new Pause(-1, false, 0);
+
+    static Pause draw(SplittableRandom random) {
+      return new Pause(random.nextInt(2), random.nextBoolean(), random.nextInt(MAX_LATE_MILLIS));
+    }
+
+    void before(boolean combine, ExpertBuffer buffer) {
+      if (buffer.rank() == rank && combine == beforeCombine) {
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(millis));
+      }
     }
   }
 
   @Test
-  void faultsOfPathsLoseNoRow() throws Exception {
+  void aPulledCableIsReportedAndLosesNoRow() throws Exception {
+    String port = PULLED.get(new SplittableRandom(TestScale.seed()).nextInt(PULLED.size()));
+    assertThat(ranksThatLostPaths("down", port)).contains(0, 1);
+  }
+
+  @Test
+  void aBrokenQueuePairIsReportedAndLosesNoRow() throws Exception {
+    Assumptions.assumeTrue(SoftVerbs.isSelected(), "only emulated devices break a queue pair");
+    SplittableRandom random = new SplittableRandom(TestScale.seed());
+    String port = PORTS.get(random.nextInt(PORTS.size()));
+    String pair = String.valueOf(1 + random.nextInt(QUEUE_PAIRS));
+    assertThat(ranksThatLostPaths("pair", pair, port)).containsExactlyInAnyOrder(0, 1);
+  }
+
+  /** Runs a buffer with one fault of the middle third. No lane may fail. */
+  private List<Integer> ranksThatLostPaths(String... fault) throws Exception {
     Available.orSkip(engine());
-    long seed = TestScale.seed();
-    int campaigns = Integer.getInteger("ep4j.campaigns", TestScale.of(1, 20));
+    SplittableRandom random = new SplittableRandom(TestScale.seed());
+    int faultBefore = ROUNDS / 3 + random.nextInt(ROUNDS / 3);
+    try (FlightRecording recording = new FlightRecording()) {
+      run(
+          random.nextLong(),
+          NEVER,
+          round -> {
+            if (round == faultBefore) {
+              PairOfWires.link(fault);
+            }
+          });
+      recording.stop();
+      assertThat(recording.events("LaneLoss")).isEmpty();
+      return recording.events("PathLoss").stream().map(loss -> loss.getInt("rank")).toList();
+    }
+  }
+
+  @Test
+  void aRankThatComesLateLosesNoPath() throws Exception {
+    Available.orSkip(engine());
+    try (FlightRecording recording = new FlightRecording()) {
+      run(TestScale.seed(), OFTEN, round -> {});
+      recording.stop();
+      assertThat(recording.events("LaneLoss")).isEmpty();
+      assertThat(recording.events("PathLoss")).isEmpty();
+    }
+  }
+
+  static LongStream seedsOfCampaigns() {
+    long campaigns = Integer.getInteger("ep4j.campaigns", TestScale.of(1, 20));
+    return LongStream.range(0, campaigns).map(campaign -> TestScale.seed() + campaign);
+  }
+
+  /** Each campaign has a time limit of its own. */
+  @ParameterizedTest(name = "-Dep4j.seed={0}")
+  @MethodSource("org.ep4j.rdma.verbs.FaultyPathsKit#seedsOfCampaigns")
+  void faultsOfPathsLoseNoRow(long seed) throws Exception {
+    Available.orSkip(engine());
     System.out.printf(
-        "%s, %s: -Dep4j.seed=%d -Dep4j.campaigns=%d%n",
-        getClass().getSimpleName(), engine(), seed, campaigns);
-    for (int i = 0; i < campaigns; i++) {
-      SplittableRandom random = new SplittableRandom(seed + i);
-      try {
-        run(random.nextLong(), round -> change(random));
-      } catch (RuntimeException | AssertionError e) {
-        throw new AssertionError("-Dep4j.seed=" + (seed + i), e);
-      }
+        "%s, %s: -Dep4j.seed=%d -Dep4j.campaigns=1%n", getClass().getSimpleName(), engine(), seed);
+    SplittableRandom random = new SplittableRandom(seed);
+    try {
+      run(random.nextLong(), SELDOM, round -> change(random));
+    } catch (RuntimeException | AssertionError e) {
+      throw new AssertionError("-Dep4j.seed=" + seed, e);
     }
   }
 
   private static void change(SplittableRandom random) throws Exception {
     String port = PORTS.get(random.nextInt(PORTS.size()));
-    switch (random.nextInt(8)) {
+    switch (random.nextInt(9)) {
       case 0 -> PairOfWires.link("down", PULLED.get(random.nextInt(PULLED.size())));
       case 1, 2 -> PairOfWires.link("loss", String.valueOf(random.nextInt(1 + MAX_LOSS)), port);
       case 3, 4 ->
           PairOfWires.link("delay", String.valueOf(random.nextInt(1 + MAX_DELAY_MICROS)), port);
       case 5 -> PairOfWires.link("clear", port);
+      case 6 -> {
+        // Both ends of the first rail keep their first queue pair, which connects them.
+        int which = 1 + random.nextInt(PULLED.contains(port) ? QUEUE_PAIRS : QUEUE_PAIRS - 1);
+        if (SoftVerbs.isSelected()) {
+          PairOfWires.link("pair", String.valueOf(which), port);
+        }
+      }
       default -> {
         // Stays as it is.
       }
     }
   }
 
-  /** A buffer of two ranks; its cables change while a round runs. */
-  private void run(long seed, Faults faults) throws Exception {
+  /**
+   * A buffer of two ranks; its paths change while a round runs.
+   *
+   * @param oneIn a rank comes late in one of so many rounds
+   */
+  private void run(long seed, int oneIn, Faults faults) throws Exception {
     BufferConfig config =
         BufferConfig.builder()
             .hidden(HIDDEN)
@@ -139,16 +208,17 @@ abstract class FaultyPathsKit {
       ThreadRanks.run(
           2,
           group -> {
-            // Both ranks draw the same operations.
+            // Both ranks draw the same operations and pauses.
             SplittableRandom random = new SplittableRandom(seed);
             try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
               for (int round = 0; round < ROUNDS; round++) {
                 group.barrier(TIMEOUT);
                 Future<?> change = group.rank() == 0 ? started(faults, round) : null;
+                Pause pause = random.nextInt(oneIn) == 0 ? Pause.draw(random) : Pause.NONE;
                 if (random.nextBoolean()) {
-                  highThroughput(buffer, round);
+                  highThroughput(buffer, round, pause);
                 } else {
-                  lowLatency(buffer, round);
+                  lowLatency(buffer, round, pause);
                 }
                 if (change != null) {
                   change.get(1, TimeUnit.MINUTES);
@@ -175,7 +245,8 @@ abstract class FaultyPathsKit {
     return task;
   }
 
-  private static void highThroughput(ExpertBuffer buffer, int round) {
+  private static void highThroughput(ExpertBuffer buffer, int round, Pause pause) {
+    pause.before(false, buffer);
     FlatDispatch dispatch = buffer.dispatch(rows(buffer.rank(), round, TOKENS, 1), routing(TOKENS));
     MemorySegment received = onHost(dispatch.x());
     long half = received.byteSize() / 2;
@@ -185,17 +256,20 @@ abstract class FaultyPathsKit {
           received.asSlice(source * half, half),
           rows(source, round, TOKENS, 1));
     }
+    pause.before(true, buffer);
     Tensor sums = buffer.combine(dispatch.x(), dispatch.handle()).x();
     assertSame("round " + round, onHost(sums), rows(buffer.rank(), round, TOKENS, 2));
   }
 
-  private static void lowLatency(ExpertBuffer buffer, int round) {
+  private static void lowLatency(ExpertBuffer buffer, int round, Pause pause) {
+    pause.before(false, buffer);
     Routing routing = routing(LOW_LATENCY_TOKENS);
     LowLatencyDispatch dispatch =
         buffer.lowLatencyDispatch(
             rows(buffer.rank(), round, LOW_LATENCY_TOKENS, 1),
             routing,
             LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build());
+    pause.before(true, buffer);
     Tensor sums =
         buffer
             .lowLatencyCombine(

@@ -108,7 +108,10 @@ final class PairOfWires implements AutoCloseable {
     }
   }
 
-  /** Changes a cable: {@code down a0} disconnects it, {@code loss 100 a0} loses every packet. */
+  /**
+   * Changes a cable: {@code down a0} disconnects it, {@code loss 100 a0} loses every packet. Where
+   * devices are emulated, {@code pair 1 a0} breaks a queue pair.
+   */
   static void link(String... operation) throws Exception {
     if (SoftVerbs.isSelected()) {
       SoftVerbs.link(operation);

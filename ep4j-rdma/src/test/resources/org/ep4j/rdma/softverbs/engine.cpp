@@ -91,12 +91,27 @@ bool Engine::alive(uint32_t process) {
   return seenAlive[process];
 }
 
+// A queue pair that a test breaks enters the error state by itself: its own requests return flushed,
+// and the requests of its peer exceed their retries.
+bool Engine::breakPairs() {
+  bool any = false;
+  for (uint32_t number : ports.broken(now)) {
+    for (QueuePair* pair : pairs) {
+      if (pair->object.number == number) {
+        pair->stop();
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
 bool Engine::round() {
   now = monotonicNow();
   nextEvent = now + LONGEST_SLEEP;
+  bool worked = breakPairs();
   order = pairs;
   std::shuffle(order.begin(), order.end(), random);
-  bool worked = false;
   for (QueuePair* pair : order) {
     int burst = 1 + static_cast<int>(random() % MAX_BURST);
     worked |= takeSome(*this, *pair, burst);

@@ -51,6 +51,7 @@ class Engine {
   explicit Engine(const char* directory);
   void run();
   bool round();
+  bool breakPairs();
   std::mutex mutex;
   std::atomic<int> waiting{0};
   std::atomic<bool> ending{false};

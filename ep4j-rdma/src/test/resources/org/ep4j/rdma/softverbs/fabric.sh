@@ -5,12 +5,23 @@
 #   fabric.sh up|down DIRECTORY PORT        connects or pulls the cable of a port, for example b0
 #   fabric.sh cable DIRECTORY PORT LOSS DELAY RATE
 #       loses LOSS percent of its packets, delays them by DELAY microseconds, and carries RATE MB/s (0: any)
+#   fabric.sh pair DIRECTORY PORT NUMBER    breaks a queue pair: 1 is the last that the port has connected
 #   fabric.sh refuse DIRECTORY PORT STATE   its queue pairs cannot enter a state: 2 to receive, 3 to send, 0 any
 set -eu
 
 # Writes into a file of 64 bytes in place: a device reads it at any time.
 put() {
   printf '%-63s\n' "$2" 1<>"$1"
+}
+
+# A line of 16 bytes: a device reads the lines that were added.
+break_pair() {
+  number=$(tail -n "$2" "$1/connections" | sed -n '1s/^pair \([0-9]*\) .*/\1/p')
+  if [ "$(wc -l <"$1/connections")" -lt "$2" ] || [ -z "$number" ]; then
+    echo "$1 has not connected $2 queue pairs" >&2
+    exit 1
+  fi
+  printf '%-15s\n' "$number" >>"$1/broken"
 }
 
 make_port() {
@@ -20,6 +31,7 @@ make_port() {
   put "$port/cable" "loss 0 delay 0 rate 0"
   put "$port/refuse" 0
   : >"$port/connections"
+  : >>"$port/broken"
   echo Ethernet >"$port/link_layer"
   echo "100 Gb/sec (emulated)" >"$port/rate"
   # Rail and host; the first address is the link-local one, as of other RoCE ports.
@@ -47,6 +59,7 @@ case ${1:-} in
   up) put "$2/class/infiniband/soft_$3/ports/1/state" "4: ACTIVE" ;;
   down) put "$2/class/infiniband/soft_$3/ports/1/state" "1: DOWN" ;;
   cable) put "$2/class/infiniband/soft_$3/ports/1/cable" "loss $4 delay $5 rate $6" ;;
+  pair) break_pair "$2/class/infiniband/soft_$3/ports/1" "$4" ;;
   refuse) put "$2/class/infiniband/soft_$3/ports/1/refuse" "$4" ;;
   *)
     sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"

@@ -14,6 +14,7 @@ namespace soft {
 
 constexpr int64_t REFRESH = 100000;  // ns
 constexpr int NETWORK_BYTES = 15;
+constexpr int BROKEN_LINE = 16;
 
 std::vector<std::string> namesIn(const std::string& directory) {
   std::vector<std::string> names;
@@ -56,6 +57,9 @@ Ports::Ports(const std::string& directory) {
       }
       port.stateFile = open((port.directory + "/state").c_str(), O_RDONLY | O_CLOEXEC);
       port.cableFile = open((port.directory + "/cable").c_str(), O_RDONLY | O_CLOEXEC);
+      port.brokenFile = open((port.directory + "/broken").c_str(), O_RDONLY | O_CLOEXEC);
+      // Numbers are used again, so those of former fabrics mean nothing here.
+      port.brokenSeen = std::max<int64_t>(0, lseek(port.brokenFile, 0, SEEK_END));
       all.push_back(port);
     }
   }
@@ -65,6 +69,7 @@ Ports::~Ports() {
   for (Port& port : all) {
     close(port.stateFile);
     close(port.cableFile);
+    close(port.brokenFile);
   }
 }
 
@@ -130,7 +135,24 @@ int Ports::reach(const Port& from, int gidIndex, const uint8_t* gid) const {
   return -1;
 }
 
+std::vector<uint32_t> Ports::broken(int64_t now) {
+  std::vector<uint32_t> numbers;
+  if (lookedAt != INT64_MIN && now - lookedAt < REFRESH) {
+    return numbers;
+  }
+  lookedAt = now;
+  for (Port& port : all) {
+    char line[BROKEN_LINE + 1] = {};
+    while (pread(port.brokenFile, line, BROKEN_LINE, port.brokenSeen) == BROKEN_LINE) {
+      port.brokenSeen += BROKEN_LINE;
+      numbers.push_back(static_cast<uint32_t>(atoi(line)));
+    }
+  }
+  return numbers;
+}
+
 void Ports::stale() {
+  lookedAt = INT64_MIN;
   for (Port& port : all) {
     port.readAt = INT64_MIN;
   }
