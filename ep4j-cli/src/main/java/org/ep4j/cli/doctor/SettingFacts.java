@@ -68,6 +68,7 @@ final class SettingFacts {
               "a file by which top finds a job; 0: none",
               "1|0|true|false",
               "1 or 0"),
+          new Variable("EP4J_HEAP", "", "the largest heap of each JVM of ./ep4j"),
           new Variable("EP4J_JAVA_HOME", "", "the JDK that ./ep4j and programs in C use"),
           new Variable("EP4J_HOME", "", "programs in C: the bundle or clone"),
           new Variable("EP4J_JVM_OPTIONS", "", "programs in C: further options of the JVM"),

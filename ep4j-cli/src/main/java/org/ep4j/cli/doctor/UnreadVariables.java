@@ -23,6 +23,7 @@ final class UnreadVariables {
           "EP4J_CUDA_SPECIALIZE",
           "EP4J_DEBUG",
           "EP4J_DEEPEP_ZERO_COPY",
+          "EP4J_HEAP",
           "EP4J_HEARTBEAT_MS",
           "EP4J_HOME",
           "EP4J_IB_GID_INDEX",
@@ -70,9 +71,8 @@ final class UnreadVariables {
           "EP4J_WIRE_TIMEOUT_MS",
           "EP4J_WORLD_SIZE");
 
-  /** Variables of the launcher of a bundle, of tests, and of the command line for its own ranks. */
-  private static final Set<String> OTHERS =
-      Set.of("EP4J_HEAP", "EP4J_VECTORS", "EP4J_RELAY_PROGRESS");
+  /** Variables of tests, and of the command line for its own ranks. */
+  private static final Set<String> OTHERS = Set.of("EP4J_VECTORS", "EP4J_RELAY_PROGRESS");
 
   private UnreadVariables() {}
 

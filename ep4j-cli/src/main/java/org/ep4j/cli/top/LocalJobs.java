@@ -40,7 +40,7 @@ final class LocalJobs {
   /**
    * Finds them.
    *
-   * @param environment names the directories of files
+   * @param environment names the directory of files
    * @param processes the file system of processes
    */
   static Map<String, Job> find(Map<String, String> environment, Path processes) {

@@ -101,7 +101,7 @@ public final class JobFiles {
     }
     try {
       String user = effectiveUser();
-      Path directory = directories(environment, user).getFirst();
+      Path directory = directory(environment, user);
       Properties job = new Properties();
       job.setProperty("host", config.host());
       job.setProperty("port", Integer.toString(address.getPort()));
@@ -180,20 +180,20 @@ public final class JobFiles {
   /**
    * Finds the jobs of this user whose rendezvous is on this host.
    *
-   * @param environment names the directories
+   * @param environment names the directory of shared memory
    */
   public static List<Job> find(Map<String, String> environment) {
     List<Job> jobs = new ArrayList<>();
     try {
       String user = effectiveUser();
-      for (Path directory : directories(environment, user)) {
-        if (isOwn(directory, user, PRIVATE_DIRECTORY)) {
-          for (Path file : sweep(directory)) {
-            Job job = isOwn(file, user, PRIVATE_FILE) ? read(file) : null;
-            if (job != null) {
-              jobs.add(job);
-            }
-          }
+      Path directory = directory(environment, user);
+      if (!isOwn(directory, user, PRIVATE_DIRECTORY)) {
+        return jobs;
+      }
+      for (Path file : sweep(directory)) {
+        Job job = isOwn(file, user, PRIVATE_FILE) ? read(file) : null;
+        if (job != null) {
+          jobs.add(job);
         }
       }
     } catch (IOException | RuntimeException e) {
@@ -225,20 +225,9 @@ public final class JobFiles {
     }
   }
 
-  /** Where files may lie; this process writes into the first. */
-  private static List<Path> directories(Map<String, String> environment, String user)
-      throws IOException {
-    List<Path> all = new ArrayList<>();
-    Path runtime = Path.of(environment.getOrDefault("XDG_RUNTIME_DIR", ""));
-    if (runtime.isAbsolute() && Files.isDirectory(runtime)) {
-      Path real = runtime.toRealPath();
-      if (isOwner(real, user)) {
-        all.add(real.resolve("ep4j"));
-      }
-    }
+  private static Path directory(Map<String, String> environment, String user) {
     String shared = environment.getOrDefault("EP4J_SHM_DIR", "");
-    all.add(Path.of(shared.isBlank() ? "/dev/shm" : shared).resolve("ep4j-" + user));
-    return all;
+    return Path.of(shared.isBlank() ? "/dev/shm" : shared).resolve("ep4j-" + user);
   }
 
   private static boolean isOwn(Path name, String user, int type) throws IOException {

@@ -63,26 +63,6 @@ class JobFilesTest {
   }
 
   @Test
-  void theRuntimeDirectoryOfTheUserComesFirst() throws IOException {
-    Path runtime = Files.createDirectory(scratch.resolve("run"));
-    Map<String, String> both =
-        Map.of("XDG_RUNTIME_DIR", runtime.toString(), "EP4J_SHM_DIR", scratch.toString());
-    assertThat(requireNonNull(write(both)).getParent()).isEqualTo(runtime.resolve("ep4j"));
-    // A job that has no such variable is found, too.
-    write(shared(""));
-    assertThat(JobFiles.find(both)).hasSize(2);
-
-    Path fallback = scratch.resolve("ep4j-" + user());
-    for (String other : List.of("run", scratch + "/missing", "/proc/1/fdinfo/none")) {
-      Path file = write(Map.of("XDG_RUNTIME_DIR", other, "EP4J_SHM_DIR", scratch.toString()));
-      assertThat(requireNonNull(file).getParent()).as(other).isEqualTo(fallback);
-    }
-    assumeTrue(user().equals("0"), "only root can make a directory of another user");
-    Files.setAttribute(runtime, "unix:uid", 1);
-    assertThat(requireNonNull(write(both)).getParent()).isEqualTo(fallback);
-  }
-
-  @Test
   void aDirectoryThatOthersMayHaveMadeIsNotUsed() throws IOException {
     Path file = requireNonNull(write(shared("")));
     Path directory = file.getParent();
