@@ -47,7 +47,7 @@ class RoomsTest {
           """
           c: c.struct engine memory group
           c.struct: memory
-          relocation: wire memory group
+          relocation: engine engine.world wire memory group
           micrometer: observe
           jlama: group
           moe: moe.gpu moe.cublas engine.host.kernel io

@@ -1,6 +1,7 @@
 package org.ep4j.engine;
 
 import java.lang.foreign.MemorySegment;
+import java.util.OptionalInt;
 
 /**
  * Memory of devices, and copies between that memory and the host. Found through {@link
@@ -14,6 +15,15 @@ import java.lang.foreign.MemorySegment;
 public interface DeviceAccess {
   /** Number of devices; 0 where none can be used. */
   int devices();
+
+  /**
+   * The device whose memory holds an address, if the host cannot read or write it there. Empty for
+   * all memory of the host, page-locked too, for memory that the driver migrates to the host, and
+   * where no device can be used.
+   *
+   * @param address of a byte
+   */
+  OptionalInt deviceOf(long address);
 
   /**
    * Allocates memory that lives until {@link #free}. Allocating and freeing may wait for all work

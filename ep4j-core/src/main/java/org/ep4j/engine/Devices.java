@@ -1,6 +1,7 @@
 package org.ep4j.engine;
 
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.ServiceLoader;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
@@ -18,6 +19,11 @@ public final class Devices {
   /** Number of devices; 0 if no module accesses any. */
   public static int count() {
     return Found.ACCESS.map(DeviceAccess::devices).orElse(0);
+  }
+
+  /** As {@link DeviceAccess#deviceOf}; empty if no module accesses devices. */
+  public static OptionalInt deviceOf(long address) {
+    return Found.ACCESS.map(access -> access.deviceOf(address)).orElse(OptionalInt.empty());
   }
 
   /**

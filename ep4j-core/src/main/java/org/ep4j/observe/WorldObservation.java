@@ -134,7 +134,10 @@ public final class WorldObservation {
     return median(this::period);
   }
 
-  /** Tokens that each expert has received since the buffer was opened; by expert id. */
+  /**
+   * Tokens that each physical expert has received since the buffer was opened; by physical id,
+   * ascending. {@link org.ep4j.routing.ReplicatedPlacement#logicalLoad} folds replicas.
+   */
   public Map<Integer, Long> tokensOfExperts() {
     Map<Integer, Long> tokens = new TreeMap<>();
     for (RankObservation each : of) {

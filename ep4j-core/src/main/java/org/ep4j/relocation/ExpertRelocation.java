@@ -5,7 +5,11 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.OptionalInt;
+import org.ep4j.engine.Devices;
+import org.ep4j.engine.world.AgreedStep;
 import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
@@ -78,7 +82,8 @@ public final class ExpertRelocation implements AutoCloseable {
    * @param expertBytes bytes of the weights of an expert, the same on all ranks
    * @param config of the wire; its number of counters becomes the number of ranks
    * @throws InvalidArgumentException if the placement is for another number of ranks, or the memory
-   *     of a slot does not fit
+   *     of a slot does not fit or lies on a device; the other ranks get an {@link
+   *     EngineUnavailableException} that names this rank and has its words
    * @throws ConfigurationMismatchException if ranks pass other placements or lengths
    */
   public static ExpertRelocation open(
@@ -87,8 +92,16 @@ public final class ExpertRelocation implements AutoCloseable {
       SlotMemory slots,
       long expertBytes,
       WireConfig.Builder config) {
-    check(group, current, slots, expertBytes);
     WireConfig settled = config.counters(group.size()).build();
+    // Before the wire opens: ranks that wait for a refused one would open it until the timeout.
+    AgreedStep.run(
+        group,
+        settled.timeout(),
+        () -> {
+          check(group, current, slots, expertBytes);
+          return slots;
+        },
+        _ -> {});
     Wire wire = Wires.open(group, settled);
     try {
       agree(group, current, expertBytes, settled.timeout());
@@ -127,6 +140,16 @@ public final class ExpertRelocation implements AutoCloseable {
             slot.byteSize() + (slot.isNative() ? " native bytes" : " bytes on the heap"),
             expertBytes + " native bytes",
             "pass the memory of one expert");
+      }
+      // Copies run in the JVM, which a read of device memory would end.
+      OptionalInt device = Devices.deviceOf(slot.address());
+      if (device.isPresent()) {
+        throw new InvalidArgumentException(
+            ErrorCode.SLOT_MEMORY,
+            "slots.of(" + i + ")",
+            slot.byteSize() + " bytes of device " + device.getAsInt(),
+            "native memory of the host",
+            "copy the weights to the host, relocate them there, and copy them back after commit");
       }
     }
   }

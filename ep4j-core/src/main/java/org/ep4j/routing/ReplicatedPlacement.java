@@ -210,6 +210,45 @@ public final class ReplicatedPlacement {
   }
 
   /**
+   * The load of each logical expert: the sum over its replicas. {@link
+   * ExpertPlacement#balance(long[], int, int)} takes it.
+   *
+   * <p>Buffers count rows of physical experts, as {@code WorldObservation.tokensOfExperts()} shows
+   * them, and continue the count of a slot that gets another expert. Pass what was counted while
+   * this placement was in use: the difference of two observations.
+   *
+   * @param rows tokens that each physical expert has received, by physical id
+   * @return tokens of each logical expert, by logical id; the sum is that of {@code rows}
+   * @throws InvalidArgumentException if there are not as many counts as physical experts, one is
+   *     negative, or a sum overflows
+   */
+  public long[] logicalLoad(long[] rows) {
+    if (rows.length != logicalOf.length) {
+      throw badRows(
+          "rows",
+          rows.length + " experts",
+          logicalOf.length + " physical experts of the placement");
+    }
+    long[] load = new long[experts()];
+    for (int p = 0; p < rows.length; p++) {
+      if (rows[p] < 0) {
+        throw badRows("rows[" + p + "]", String.valueOf(rows[p]), ">= 0");
+      }
+      int e = logicalOf[p];
+      load[e] += rows[p];
+      if (load[e] < 0) {
+        throw badRows("rows of expert " + e, "a sum over 2^63", "less than 2^63");
+      }
+    }
+    return load;
+  }
+
+  private static InvalidArgumentException badRows(String argument, String value, String limit) {
+    return new InvalidArgumentException(
+        ErrorCode.EXPERT_LOAD, argument, value, limit, "count the tokens of each physical expert");
+  }
+
+  /**
    * The load of each rank, if the load of an expert divides evenly among its replicas.
    *
    * @param load tokens of each logical expert

@@ -114,6 +114,33 @@ class ReplicatedPlacementTest {
   }
 
   @Test
+  void rowsOfReplicasAreTheLoadOfTheirExpert() {
+    assertThat(SMALL.logicalLoad(new long[] {7, 3, 4, 5})).containsExactly(11, 3, 5);
+    assertThat(
+            ReplicatedPlacement.of(ExpertPlacement.blocks(3, 3)).logicalLoad(new long[] {1, 0, 2}))
+        .containsExactly(1, 0, 2);
+    // Rows of physical experts would be balanced as if there were four experts.
+    ReplicatedPlacement next =
+        ExpertPlacement.balance(SMALL.logicalLoad(new long[] {7, 3, 4, 5}), 2, 1);
+    assertThat(next.experts()).isEqualTo(3);
+    assertThat(next.placement()).isEqualTo(SMALL.placement());
+  }
+
+  @Test
+  void rowsThatAreNotThoseOfTheSlotsAreRefused() {
+    refusedRows("rows = 3 experts; it must be 4 physical experts", 1, 2, 3);
+    refusedRows("rows[2] = -1; it must be >= 0", 1, 2, -1, 3);
+    refusedRows("rows of expert 0 = a sum over 2^63", Long.MAX_VALUE, 0, 1, 0);
+  }
+
+  private static void refusedRows(String message, long... rows) {
+    assertThatThrownBy(() -> SMALL.logicalLoad(rows))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.EXPERT_LOAD.id())
+        .hasMessageContaining(message);
+  }
+
+  @Test
   void loadsDivideAmongReplicas() {
     long[] load = {10, 3, 5};
 

@@ -152,9 +152,10 @@ public final class BenchCommand implements Callable<Integer> {
       defaultValue = "rank",
       paramLabel = "rank|expert",
       description = {
-        "Order of the sums of a combine (ht, expert-major; expert on GPUs: with --zero-copy):",
-        "ascending ranks, or ascending experts, whose bits do not depend on the",
-        "world; default ${DEFAULT-VALUE}."
+        "Order of the sums of a combine: rank, the default, adds by ascending ranks (ht) or in the",
+        "order of a token's choices (ll); expert adds by ascending experts, whose bits do not",
+        "depend on the world. For ht it needs expert-major rows, on GPUs also --zero-copy; it",
+        "excludes --partial and --rank-major (ll)."
       })
   private String order = "rank";
 
@@ -404,14 +405,19 @@ public final class BenchCommand implements Callable<Integer> {
         CombineOrder.valueOf(word("--order", order, "rank", "expert").toUpperCase(Locale.ROOT));
     CommandSpecs.check(
         spec,
-        sums == CombineOrder.RANK || rows == Layout.EXPERT_MAJOR,
+        sums == CombineOrder.RANK || only || rows == Layout.EXPERT_MAJOR,
         ErrorCode.INAPPLICABLE_OPTION,
         "--order expert is for expert-major rows only: add --layout expert-major, or leave it out");
+    CommandSpecs.check(
+        spec,
+        sums == CombineOrder.RANK || !(partial || rankMajor),
+        ErrorCode.CONFLICTING_OPTIONS,
+        "--order expert excludes --partial and --rank-major: their rows are sums of ranks");
     List<Payload> wanted = payloads;
     String engine = engines.device(CommandSpecs.require(spec));
     CommandSpecs.check(
         spec,
-        sums == CombineOrder.RANK || zeroCopy || !EngineOptions.onDevice(engine),
+        sums == CombineOrder.RANK || only || zeroCopy || !EngineOptions.onDevice(engine),
         ErrorCode.INAPPLICABLE_OPTION,
         "--order expert on GPUs is for rows that peers read: add --zero-copy, or leave it out");
     boolean all = only && tokens == null && maxTokens == null && EngineOptions.onDevice(engine);

@@ -53,6 +53,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     options.append(zeroCopy());
     options.append(settings.options().rankMajor() ? ", rank-major" : "");
     options.append(settings.options().partial() ? ", partial sums" : "");
+    options.append(settings.orderWords());
     options.append(settings.options().logFmt() ? ", LogFMT-10 combine" : "");
     return style.bold("Low latency")
         + "  "

@@ -34,7 +34,7 @@ import org.ep4j.verify.RoutingKind;
  * @param payloads formats of the rows, one after the other
  * @param layout row order at the receiver
  * @param applyWeights whether combines of high throughput apply weights
- * @param order of the sums of high throughput
+ * @param order of sums: RANK, the default of each kind of operation, or EXPERT
  * @param mode calls of high throughput
  * @param routing how tokens choose experts
  * @param topkGroups nodes that the experts of a token are on, at most; 0: all nodes
@@ -269,9 +269,17 @@ record BenchSettings(
   String layoutWords() {
     return layout == Layout.FLAT
         ? "flat"
-        : "expert-major"
-            + (applyWeights ? ", weights applied" : "")
-            + (order == CombineOrder.EXPERT ? ", summed by experts" : "");
+        : "expert-major" + (applyWeights ? ", weights applied" : "") + orderWords();
+  }
+
+  /** The order of sums for tables, empty for the default. */
+  String orderWords() {
+    return order == CombineOrder.EXPERT ? ", summed by experts" : "";
+  }
+
+  /** The order of the sums of low latency, whose default is that of the choices. */
+  CombineOrder lowLatencyOrder() {
+    return order == CombineOrder.EXPERT ? CombineOrder.EXPERT : CombineOrder.CHOICE;
   }
 
   /** Draws the routing of an input set. */

@@ -10,7 +10,7 @@ import picocli.CommandLine.ParseResult;
 /** Refuses options that would have no effect. */
 final class KindOptions {
   private static final List<String> HIGH_THROUGHPUT =
-      List.of("--layout", "--mode", "--apply-weights", "--order");
+      List.of("--layout", "--mode", "--apply-weights");
   private static final List<String> LOW_LATENCY =
       List.of(
           "--max-tokens", "--logfmt", "--hook", "--partial", "--rank-major", TestOptions.SHRINK);

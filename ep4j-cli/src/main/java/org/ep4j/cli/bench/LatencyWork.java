@@ -88,16 +88,8 @@ final class LatencyWork implements AutoCloseable {
     expertRows = tensor(expertMemory, groups, capacity, hidden);
     outMemory = DeviceMemory.allocate(device, Math.max(1, (long) tokens * hidden * BF16_BYTES));
     out = tensor(outMemory, tokens, hidden);
-    BenchSettings.LowLatencyVariant variant = settings.options();
     combining =
-        LowLatencyCombineOptions.builder()
-            .logFmt(variant.logFmt())
-            .zeroCopy(variant.zeroCopy())
-            .partialRounding(variant.partial())
-            .returnHook(variant.hook())
-            .out(out)
-            .execution(Execution.on(callers))
-            .build();
+        LowLatencyRound.combining(settings).out(out).execution(Execution.on(callers)).build();
     context.agreement().barrier();
   }
 

@@ -73,8 +73,7 @@ final class LowLatencyBench implements AutoCloseable {
             DType.BF16,
             tokens,
             hidden);
-    LowLatencyCombineOptions combining =
-        LowLatencyRound.combining(settings.options()).out(out).build();
+    LowLatencyCombineOptions combining = LowLatencyRound.combining(settings).out(out).build();
     for (Payload payload : settings.payloads()) {
       rounds.put(
           payload, LowLatencyRound.of(context, buffer, payload, combining, expertRows.tensor()));

@@ -45,9 +45,11 @@ record LowLatencyRound(
     return new LowLatencyRound(context, buffer, dispatching, combining, expertRows);
   }
 
-  /** Options of combines. */
-  static LowLatencyCombineOptions.Builder combining(BenchSettings.LowLatencyVariant variant) {
+  /** Options of combines, of both engines. */
+  static LowLatencyCombineOptions.Builder combining(BenchSettings settings) {
+    BenchSettings.LowLatencyVariant variant = settings.options();
     return LowLatencyCombineOptions.builder()
+        .order(settings.lowLatencyOrder())
         .logFmt(variant.logFmt())
         .zeroCopy(variant.zeroCopy())
         .partialRounding(variant.partial())

@@ -128,11 +128,7 @@ final class PressureTest implements AutoCloseable {
       InputSet input = input(Payload.BF16, settings.lowLatencyTokens(), arena);
       LowLatencyRound round =
           LowLatencyRound.of(
-              context,
-              buffer,
-              payload,
-              LowLatencyRound.combining(settings.options()).build(),
-              rows);
+              context, buffer, payload, LowLatencyRound.combining(settings).build(), rows);
       repeat("low latency", (checked, results) -> round.run(input, checked, results));
     }
   }

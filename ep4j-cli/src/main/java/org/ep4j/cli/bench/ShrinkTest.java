@@ -117,7 +117,7 @@ final class ShrinkTest implements AutoCloseable {
                 context,
                 buffer,
                 settings.payload(),
-                LowLatencyRound.combining(settings.options()).build(),
+                LowLatencyRound.combining(settings).build(),
                 expertRows.tensor())
             .run(input, masked, true, _ -> {});
       }

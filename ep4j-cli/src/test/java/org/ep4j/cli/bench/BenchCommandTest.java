@@ -37,6 +37,7 @@ class BenchCommandTest {
         "ht --threads --ranks 2 --dtype fp32 --layout expert-major --mode static --routing zipf",
         "ll --threads --ranks 2 --hook --zero-copy",
         "ll --threads --ranks 2 --partial",
+        "ll --threads --ranks 2 --dtype bf16 --order expert --logfmt --hook",
         "ll --threads --ranks 2 --rank-major --zero-copy",
         "ll --threads --ranks 2 --dtype bf16 --logfmt --max-tokens 16"
       })
@@ -121,6 +122,18 @@ class BenchCommandTest {
     assertThat(run.err()).contains("rank 2");
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     assertThat(fields(Files.readString(file))).contains("silent_rank", "masked_after_us");
+  }
+
+  /** Runs of different orders must not be compared. */
+  @Test
+  void theHeadingAndTheArtifactOfLowLatencyNameTheOrder() throws Exception {
+    Path file = scratch.resolve("order.json");
+    CommandLineRun run = bench("ll --threads --ranks 2 --dtype bf16 --order expert --json " + file);
+
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out())
+        .contains("top-3 of 10 experts, summed by experts\n", "equal the oracle bit for bit");
+    assertThat(Files.readString(file)).contains("\"order\" : \"expert\"");
   }
 
   private static String wire(String arguments) {

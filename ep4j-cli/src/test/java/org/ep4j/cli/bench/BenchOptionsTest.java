@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assumptions.assumeThat;
 
 import java.util.List;
+import org.ep4j.CombineOrder;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.config.Layout;
@@ -147,6 +148,22 @@ class BenchOptionsTest {
         .isEqualTo(new BenchSettings.LowLatencyVariant(false, true, true, false, false));
   }
 
+  @Test
+  void theOrderOfLowLatencyIsThatOfChoicesOrOfExperts() {
+    assertThat(LowLatencyRound.combining(parse("ll")).build().order())
+        .isEqualTo(CombineOrder.CHOICE);
+    assertThat(LowLatencyRound.combining(parse("ll", "--order", "rank")).build().order())
+        .isEqualTo(CombineOrder.CHOICE);
+    for (String engine : List.of("host", "cuda")) {
+      BenchSettings settings = parse("ll", "--device", engine, "--order", "expert");
+      assertThat(LowLatencyRound.combining(settings).build().order())
+          .isEqualTo(CombineOrder.EXPERT);
+    }
+    BenchSettings both = parse("all", "--order", "expert", "--layout", "expert-major");
+    assertThat(both.order()).isEqualTo(CombineOrder.EXPERT);
+    assertThat(LowLatencyRound.combining(both).build().order()).isEqualTo(CombineOrder.EXPERT);
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"cuda", "host"})
   void bothBuffersHaveTheRequestedEngine(String engine) {
@@ -197,7 +214,11 @@ class BenchOptionsTest {
         "ll --mode static     | EP4J-1905: --mode is for ht",
         "ll --apply-weights   | EP4J-1905: --apply-weights is for ht",
         "ht --apply-weights   | EP4J-1905: --apply-weights is for expert-major rows only",
-        "ll --order expert    | EP4J-1905: --order is for ht",
+        "ll --order expert --partial | EP4J-1904: --order expert excludes --partial",
+        "ll --join --order expert --rank-major | EP4J-1904: --order expert excludes --partial",
+        "ll --order choice    | EP4J-1900: --order = choice; it must be rank, expert",
+        "--order expert       | EP4J-1905: --order expert is for expert-major rows only",
+        "--order expert --layout expert-major --partial | EP4J-1904: --order expert excludes",
         "ht --order expert    | EP4J-1905: --order expert is for expert-major rows only",
         "ht --order choice    | EP4J-1900: --order",
         "ht --logfmt          | EP4J-1905: --logfmt is for ll",

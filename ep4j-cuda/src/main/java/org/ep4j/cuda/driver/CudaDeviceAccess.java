@@ -1,6 +1,7 @@
 package org.ep4j.cuda.driver;
 
 import java.lang.foreign.MemorySegment;
+import java.util.OptionalInt;
 import org.ep4j.cuda.driver.calls.DeviceCalls;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
 import org.ep4j.engine.DeviceAccess;
@@ -13,6 +14,17 @@ public final class CudaDeviceAccess implements DeviceAccess {
   @Override
   public int devices() {
     return CudaDevice.count();
+  }
+
+  @Override
+  public OptionalInt deviceOf(long address) {
+    if (CudaDevice.count() == 0) {
+      return OptionalInt.empty();
+    }
+    PointerAttributes memory = PointerAttributes.of(address);
+    return memory.type() == PointerAttributes.Type.DEVICE && !memory.managed()
+        ? OptionalInt.of(memory.device())
+        : OptionalInt.empty();
   }
 
   @Override

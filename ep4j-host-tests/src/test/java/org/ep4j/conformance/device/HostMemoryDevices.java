@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Map;
 import java.util.Objects;
+import java.util.OptionalInt;
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.engine.DeviceAccess;
 import org.ep4j.tensor.Tensor;
@@ -14,7 +15,9 @@ import org.ep4j.tensor.Tensor;
  */
 public final class HostMemoryDevices implements DeviceAccess {
   private static final int DEVICES = 2;
-  private static final Map<Long, Arena> ALLOCATIONS = new ConcurrentHashMap<>();
+  private static final Map<Long, Allocation> ALLOCATIONS = new ConcurrentHashMap<>();
+
+  private record Allocation(int device, Arena arena) {}
 
   /** Used by {@link java.util.ServiceLoader}. */
   public HostMemoryDevices() {}
@@ -43,17 +46,26 @@ public final class HostMemoryDevices implements DeviceAccess {
     return DEVICES;
   }
 
+  /** Knows the first byte of each allocation alone. */
+  @Override
+  public OptionalInt deviceOf(long address) {
+    Allocation allocation = ALLOCATIONS.get(address);
+    return allocation == null ? OptionalInt.empty() : OptionalInt.of(allocation.device());
+  }
+
   @Override
   public long allocate(int device, long bytes) {
     Arena arena = Arena.ofShared();
     long address = arena.allocate(bytes, 256).address();
-    ALLOCATIONS.put(address, arena);
+    ALLOCATIONS.put(address, new Allocation(device, arena));
     return address;
   }
 
   @Override
   public void free(int device, long address) {
-    Objects.requireNonNull(ALLOCATIONS.remove(address), "not allocated, or freed twice").close();
+    Objects.requireNonNull(ALLOCATIONS.remove(address), "not allocated, or freed twice")
+        .arena()
+        .close();
   }
 
   @Override
