@@ -65,7 +65,7 @@ class JobFilesTest {
   @Test
   void aDirectoryThatOthersMayHaveMadeIsNotUsed() throws IOException {
     Path file = requireNonNull(write(shared("")));
-    Path directory = file.getParent();
+    Path directory = requireNonNull(file.getParent());
 
     Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-x---"));
     assertIsNotUsed(directory, file);
