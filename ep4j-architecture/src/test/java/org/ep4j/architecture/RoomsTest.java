@@ -45,7 +45,7 @@ class RoomsTest {
   static final Map<String, List<String>> ROOMS =
       table(
           """
-          c: c.struct engine memory group
+          c: c.struct engine memory observe group
           c.struct: memory
           relocation: engine engine.world wire memory group
           micrometer: observe

@@ -13,7 +13,7 @@ import org.ep4j.observe.RankObservation;
 import org.ep4j.observe.Verdict;
 import org.ep4j.observe.WorldObservation;
 
-/** Who is slow: {@link RankObservation} and {@link Verdict}. */
+/** Slow ranks and links: {@link RankObservation} and {@link Verdict}. */
 final class ObservationFunctions {
   static final Struct OBSERVATION = Struct.named("ep4j_observation");
   private static final long OPERATIONS = OBSERVATION.int64("operations");

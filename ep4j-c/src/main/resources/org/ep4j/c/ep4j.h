@@ -640,7 +640,7 @@ typedef struct ep4j_api {
   int32_t (*routing_counter_count)(ep4j_routing_counter counter, const ep4j_tensor *topk_idx,
                                    uint64_t stream, const ep4j_layout_result *counts);
 
-  /* Who is slow. */
+  /* Slow ranks and links. */
 
   /* What this rank has seen in its last operations. waited[ranks]: nanoseconds for which it waited for each
      rank; tokens[local_experts]: tokens of its experts since the buffer was opened, by local number; either
