@@ -32,33 +32,34 @@ final class LocalJobs {
    */
   record Job(String secret, @Nullable InetSocketAddress address, String text) {}
 
-  /** Finds them, by HOST:PORT of their rendezvous. */
+  /** Finds the jobs, by HOST:PORT of their rendezvous. */
   static Map<String, Job> find() {
     return find(System.getenv(), PROCESSES);
   }
 
   /**
-   * Finds them.
+   * Finds the jobs, by HOST:PORT of their rendezvous.
    *
    * @param environment names the directory of files
    * @param processes the file system of processes
    */
   static Map<String, Job> find(Map<String, String> environment, Path processes) {
     Map<String, Job> jobs = new TreeMap<>();
-    Set<String> secrets = new HashSet<>();
+    Set<Map.Entry<String, String>> known = new HashSet<>();
     for (JobFiles.Job job : JobFiles.find(environment)) {
       jobs.put(job.rendezvous(), new Job(job.secret(), job.address(), job.toString()));
-      secrets.add(job.secret());
+      known.add(Map.entry(job.secret(), job.name()));
     }
     try (DirectoryStream<Path> all = Files.newDirectoryStream(processes, "[0-9]*")) {
       for (Path process : all) {
         Map<String, String> variables = variables(process);
         String rendezvous = variables.get(TopCommand.RENDEZVOUS);
         String secret = variables.get(TopCommand.SECRET);
-        // A job may have moved its rendezvous since its ranks got their variables.
+        // A job may have moved its rendezvous since its ranks got their variables. Jobs of one name
+        // that share a secret cannot be told apart so.
         if (rendezvous != null
             && secret != null
-            && !secrets.contains(secret)
+            && !known.contains(Map.entry(secret, variables.getOrDefault("EP4J_JOB", "")))
             && variables.containsKey("EP4J_RANK")) {
           jobs.put(rendezvous, new Job(secret, null, rendezvous));
         }

@@ -121,38 +121,39 @@ public final class TopCommand implements Callable<Integer> {
     }
   }
 
-  /** Looks again and again until the job ends. */
+  /** Looks again and again until the job ends, or the thread is interrupted. */
   static void follow(
       JobObserver observer, TopScreen first, long pauseNanos, PrintWriter out, Style style) {
     TopScreen screen = first;
-    while (true) {
-      out.print(CLEAR + screen.render(style));
+    String note = "";
+    while (!Thread.currentThread().isInterrupted()) {
+      out.print(CLEAR + screen.render(style) + note);
       out.flush();
       LockSupport.parkNanos(pauseNanos);
       try {
         screen = look(observer);
+        note = "";
       } catch (SocketTimeoutException e) {
-        out.println("no answer for " + TIMEOUT.toSeconds() + " s: asking again");
-        out.flush();
+        note = "no answer for " + TIMEOUT.toSeconds() + " s: asking again\n";
       } catch (JoinRefusedException e) {
         if (e.reason() != JoinRefusedException.Reason.CLOSED) {
           throw e;
         }
-        sayEnded(out);
+        reportEnd(out);
         return;
       } catch (IOException e) {
-        sayEnded(out);
+        reportEnd(out);
         return;
       }
     }
   }
 
-  private static void sayEnded(PrintWriter out) {
+  private static void reportEnd(PrintWriter out) {
     out.println("the job has ended");
     out.flush();
   }
 
-  static TopScreen look(JobObserver observer) throws IOException {
+  private static TopScreen look(JobObserver observer) throws IOException {
     try {
       return new TopScreen(observer.ask(TIMEOUT));
     } catch (InvalidArgumentException e) {
@@ -165,18 +166,18 @@ public final class TopCommand implements Callable<Integer> {
       throw new CommandFailure(
           ErrorCode.JOB_NOT_FOUND,
           ExitCodes.FAILED,
-          "this user runs no job with several processes whose rendezvous is on this host: call top on"
-              + " the host of rank 0, or name the rendezvous with --rendezvous, and its secret in"
-              + " EP4J_SECRET");
+          "no job of this user was found on this host: run top on the host of rank 0 with the same"
+              + " EP4J_SHM_DIR, or name the rendezvous with --rendezvous, and its secret in"
+              + " EP4J_SECRET (EP4J_JOB_FILES=0 hides a job)");
     }
     if (jobs.size() > 1) {
       throw new CommandFailure(
           ErrorCode.JOB_AMBIGUOUS,
           ExitCodes.USAGE,
-          "this user runs several jobs on this host: choose one of --rendezvous "
+          "this user runs several jobs on this host: name one\n  --rendezvous "
               + jobs.values().stream()
                   .map(LocalJobs.Job::text)
-                  .collect(Collectors.joining(", --rendezvous ")));
+                  .collect(Collectors.joining("\n  --rendezvous ")));
     }
     return jobs.keySet().iterator().next();
   }

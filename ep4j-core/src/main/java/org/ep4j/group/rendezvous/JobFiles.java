@@ -27,13 +27,12 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.ep4j.group.GroupConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
  * Files by which programs of a user find the jobs of this user on this host. The process that hosts
- * a rendezvous writes a file, and deletes it when the rendezvous admits no more observers. Any
- * thread may call.
+ * a rendezvous writes a file, and deletes it when the rendezvous admits no more observers. After
+ * {@code kill -9} the next writer or reader of the user deletes it. Any thread may call.
  *
  * <p>A file holds the secret of its job. So its mode is 0600, and it lies in a directory that no
  * other user may read or write. Reader and writer check owner and mode of the directory, and follow
@@ -74,10 +73,15 @@ public final class JobFiles {
    * @param rendezvous HOST:PORT, as its ranks name it
    * @param address at which processes of this host reach the rendezvous
    * @param secret of the job
+   * @param name of the job, empty if it has none
    * @param description job, number of ranks and process of the rendezvous
    */
   public record Job(
-      String rendezvous, InetSocketAddress address, String secret, String description) {
+      String rendezvous,
+      InetSocketAddress address,
+      String secret,
+      String name,
+      String description) {
     /** All but the secret. */
     @Override
     public String toString() {
@@ -88,12 +92,15 @@ public final class JobFiles {
   /**
    * Writes the file of a rendezvous of this process.
    *
+   * @param host by which its ranks name it
+   * @param secret of the job
    * @param address at which processes of this host reach it
    * @return the file; null if files are turned off or the directory cannot be used
    */
   static @Nullable Path write(
       Map<String, String> environment,
-      GroupConfig config,
+      String host,
+      String secret,
       GroupPlan plan,
       InetSocketAddress address) {
     if (!ON.contains(environment.getOrDefault(SWITCH, "").strip())) {
@@ -103,13 +110,13 @@ public final class JobFiles {
       String user = effectiveUser();
       Path directory = directory(environment, user);
       Properties job = new Properties();
-      job.setProperty("host", config.host());
+      job.setProperty("host", host);
       job.setProperty("port", Integer.toString(address.getPort()));
       job.setProperty("address", address.getAddress().getHostAddress());
       job.setProperty("ranks", Integer.toString(plan.ranks()));
       job.setProperty("job", plan.jobId());
       job.setProperty("name", plan.job());
-      job.setProperty("secret", config.secret());
+      job.setProperty("secret", secret);
       for (int attempt = 1; ; attempt++) {
         try {
           return write(directory, user, job);
@@ -123,7 +130,7 @@ public final class JobFiles {
       // The job runs without it.
       LOG.log(
           System.Logger.Level.DEBUG,
-          "ep4j: top does not find job {0} by a file: {1}",
+          "ep4j: no file tells top of job {0}, so name its rendezvous: {1}",
           plan.jobId(),
           e);
       return null;
@@ -206,23 +213,32 @@ public final class JobFiles {
     Properties job = new Properties();
     try (Reader reader = Files.newBufferedReader(file)) {
       job.load(reader);
-      String host = job.getProperty("host", "");
-      int port = Integer.parseInt(job.getProperty("port", ""));
-      String name = job.getProperty("name", "");
+      String host = required(job, "host");
+      int port = Integer.parseInt(required(job, "port"));
+      String name = required(job, "name");
       return new Job(
           (host.contains(":") ? "[" + host + "]" : host) + ":" + port,
-          new InetSocketAddress(job.getProperty("address", ""), port),
-          job.getProperty("secret", ""),
+          new InetSocketAddress(required(job, "address"), port),
+          required(job, "secret"),
+          name,
           "job %s%s, %s ranks, process %s"
               .formatted(
-                  job.getProperty("job"),
+                  required(job, "job"),
                   name.isEmpty() ? "" : " '" + name + "'",
-                  job.getProperty("ranks"),
+                  required(job, "ranks"),
                   file.getFileName().toString().split("-", -1)[1]));
     } catch (IOException | IllegalArgumentException e) {
       // Its process has ended since, or another version of ep4j has written it.
       return null;
     }
+  }
+
+  private static String required(Properties job, String key) {
+    String value = job.getProperty(key);
+    if (value == null) {
+      throw new IllegalArgumentException("no " + key);
+    }
+    return value;
   }
 
   private static Path directory(Map<String, String> environment, String user) {

@@ -45,7 +45,7 @@ public final class Rendezvous implements AutoCloseable {
   private final Coordinator coordinator;
   private final CountDownLatch ended = new CountDownLatch(1);
 
-  /** Tells observers of this host where the rendezvous is; null if there is none. */
+  /** File by which observers on this host find the rendezvous; null if none was written. */
   private final @Nullable Path jobFile;
 
   /**
@@ -117,18 +117,38 @@ public final class Rendezvous implements AutoCloseable {
     try {
       acceptor = elsewhere == null ? listen() : listen(elsewhere);
       address = acceptor.address();
-      Path file = JobFiles.write(System.getenv(), config, plan, reachedFromHere(address));
-      jobFile = file;
+      jobFile =
+          JobFiles.write(
+              System.getenv(),
+              address.getAddress().equals(elsewhere)
+                  ? address.getAddress().getHostAddress()
+                  : config.host(),
+              config.secret(),
+              plan,
+              reachedFromHere(address));
+      start(jobFile);
+      done = true;
+    } finally {
+      if (!done) {
+        reactor.close();
+      }
+    }
+  }
+
+  /** Deletes the file when the thread ends by an error, or does not start. */
+  private void start(@Nullable Path file) {
+    boolean started = false;
+    try {
       reactor.start(
           coordinator::tick,
           why -> {
             ended.countDown();
             JobFiles.delete(file);
           });
-      done = true;
+      started = true;
     } finally {
-      if (!done) {
-        reactor.close();
+      if (!started) {
+        JobFiles.delete(file);
       }
     }
   }

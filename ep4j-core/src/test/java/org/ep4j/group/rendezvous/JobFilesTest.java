@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -18,6 +19,7 @@ import java.util.stream.Stream;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.TcpWorld;
+import org.ep4j.memory.SymmetricMemory;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -102,6 +104,52 @@ class JobFilesTest {
     Files.writeString(file, "port=none\n");
     Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-------"));
     assertThat(JobFiles.find(shared(""))).isEmpty();
+  }
+
+  @Test
+  void aFileThatLacksALineIsNotRead() throws IOException {
+    Path file = requireNonNull(write(shared("")));
+    List<String> lines = Files.readAllLines(file);
+    for (String left : lines) {
+      if (!left.startsWith("#")) {
+        Files.write(file, lines.stream().filter(line -> !line.equals(left)).toList());
+        assertThat(JobFiles.find(shared(""))).as(left).isEmpty();
+      }
+    }
+    Files.write(file, lines);
+    assertThat(JobFiles.find(shared(""))).hasSize(1);
+  }
+
+  @Test
+  void theDirectoryIsThatOfSharedMemory() throws IOException {
+    for (Map<String, String> environment : List.of(shared(""), Map.of("EP4J_SHM_DIR", " "))) {
+      Path file = requireNonNull(write(environment));
+      assertThat(requireNonNull(file.getParent()).getParent())
+          .isEqualTo(SymmetricMemory.directory(environment));
+      JobFiles.delete(file);
+    }
+  }
+
+  /** Its first host has died, and no process of this host can listen at that address. */
+  @Test
+  void aMovedRendezvousIsNamedByItsNewAddress() throws Exception {
+    GroupConfig config =
+        GroupConfig.builder().rank(1).size(2).rendezvous("192.0.2.1", 4711).secret(SECRET).build();
+    BitSet gone = new BitSet();
+    gone.set(0);
+    InetAddress here = InetAddress.getLoopbackAddress();
+    try (Rendezvous moved =
+        Rendezvous.forSameRanks(config, here, "moved-job", gone, new int[] {0, 0})) {
+      assertThat(JobFiles.find(System.getenv()))
+          .filteredOn(job -> job.description().contains("moved-job"))
+          .singleElement()
+          .satisfies(
+              job -> {
+                assertThat(job.rendezvous()).startsWith(here.getHostAddress() + ":");
+                assertThat(job.rendezvous()).endsWith(":" + job.address().getPort());
+                assertThat(job.address()).isEqualTo(moved.reachedFromHere());
+              });
+    }
   }
 
   @Test
@@ -202,7 +250,8 @@ class JobFilesTest {
             .job("nightly")
             .hostsRendezvous(false)
             .build();
-    return JobFiles.write(environment, config, GroupPlan.of(config, -1, "0123abcd"), address());
+    GroupPlan plan = GroupPlan.of(config, -1, "0123abcd");
+    return JobFiles.write(environment, config.host(), config.secret(), plan, address());
   }
 
   private static String mode(@Nullable Path file) throws IOException {

@@ -30,7 +30,8 @@ class FullSharedMemoryTest {
   @BeforeAll
   static void runScenarios(@TempDir Path directory) throws Exception {
     requireNamespaces(directory);
-    String script = "export EP4J_SHM_DIR=" + directory + " && " + MOUNT + " && exec \"$@\"";
+    String script =
+        "export EP4J_JOB_FILES=0 EP4J_SHM_DIR=" + directory + " && " + MOUNT + " && exec \"$@\"";
     ForkedJvm.Ended ended =
         ForkedJvm.run(
             List.of("unshare", "-rm", "sh", "-c", script, "sh"),
@@ -93,8 +94,7 @@ class FullSharedMemoryTest {
         .singleElement()
         .asString()
         .startsWith("EP4J-3050: rank 0 cannot create")
-        // The file by which top finds the job takes a page.
-        .contains("67104768 bytes are free there, 2 ranks use 57", "together: lower maxTokens");
+        .contains("67108864 bytes are free there, 2 ranks use 57", "together: lower maxTokens");
   }
 
   @Test
