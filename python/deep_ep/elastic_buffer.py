@@ -21,7 +21,7 @@ from .devices import engine_of
 from .dtypes import as_ids
 from .elastic_handle import EPHandle, Settings, handle_of
 from .elastic_refused import RefusedOperations
-from .errors import OVERFLOW, TENSOR, TOKENS, refused, require_at_least
+from .errors import OVERFLOW, TENSOR, TOKENS, refused, require_at_least, require_experts
 from .event import EventHandle, EventOverlap
 from .lifetime import Lifetime
 from .routes import Routes
@@ -419,11 +419,7 @@ class ElasticBuffer(RefusedOperations, Lifetime):
         most, experts = settings.num_max_tokens_per_rank, settings.num_experts
         if topk_idx is None:
             raise refused("topk_idx and handle are missing: pass one of them")
-        if experts < 1 or experts % self.num_ranks:
-            raise refused(
-                f"num_experts = {experts}; it must be a multiple of the {self.num_ranks} ranks: pass it, and pad the"
-                " experts"
-            )
+        require_experts(experts, self.num_ranks)
         if topk_idx.dim() != 2 or topk_idx.shape[0] != tokens or topk_idx.shape[1] < 1:
             raise refused(
                 f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [{tokens}, top-k]: pass the choices of each"

@@ -24,6 +24,14 @@ def require_at_least(minimum: int, **values: int) -> None:
             raise refused(f"{name} = {value}; it must be at least {minimum}: correct it")
 
 
+def require_experts(num_experts: int, ranks: int) -> None:
+    """Refuses a number of experts that does not divide among the ranks."""
+    if num_experts < 1 or num_experts % ranks:
+        raise refused(
+            f"num_experts = {num_experts}; it must be a multiple of the {ranks} ranks: pad the experts"
+        )
+
+
 def misused(text: str, code: int) -> InvalidUse:
     """A call that the state of the object does not allow."""
     return InvalidUse(f"EP4J-{code}: {text}", code)

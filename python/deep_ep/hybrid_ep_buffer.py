@@ -10,7 +10,7 @@ from .config import number_setting
 from .dense import choices_of, dense_map, dense_weights, require_top_k, weights_of
 from .devices import engine_of
 from .dtypes import FP8, as_ids
-from .errors import HANDLE, TENSOR, TOP_K, refused, require_at_least
+from .errors import HANDLE, TENSOR, TOP_K, refused, require_at_least, require_experts
 from .hybrid_handle import HybridConfig, HybridRoutes, flat_handle, grouped_handle, hybrid_routes_of
 from .layout import counted
 from .shapes import Shape, Shapes
@@ -454,10 +454,7 @@ class HybridEPBuffer:
         return choices, None if probs is None else weights_of(probs, choices), experts
 
     def _experts(self, experts: int) -> int:
-        if experts < 1 or experts % self.group_size:
-            raise refused(
-                f"{experts} experts; it must be a multiple of the {self.group_size} ranks: pad the experts"
-            )
+        require_experts(experts, self.group_size)
         return experts
 
     def _agreed_top_k(self, routing_map: torch.Tensor) -> int:

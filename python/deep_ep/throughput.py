@@ -9,7 +9,7 @@ from ep4j.tensors import without_modes
 from .config import Config, round_up
 from .devices import engine_of
 from .dtypes import as_ids
-from .errors import OVERFLOW, TENSOR, refused
+from .errors import OVERFLOW, TENSOR, refused, require_experts
 from .event import EventOverlap
 from .layout import LayoutCounter
 from .routes import (
@@ -58,10 +58,7 @@ class Throughput:
             num_tokens_per_expert INT32 [E]; is_token_in_rank BOOL [T, R]; event.
         """
         ranks = self.group_size
-        if num_experts < 1 or num_experts % ranks:
-            raise refused(
-                f"num_experts = {num_experts}; it must be a multiple of the {ranks} ranks: pad the experts"
-            )
+        require_experts(num_experts, ranks)
         if topk_idx.dim() != 2 or topk_idx.shape[1] < 1:
             raise refused(
                 f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [tokens, top-k]", TENSOR

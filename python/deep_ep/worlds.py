@@ -73,7 +73,7 @@ class World:
         """
         try:
             return _ranks_of_each(self.node_of_rank, remedy)
-        except BaseException:
+        except ep4j.InvalidArgument:
             self.close()
             raise
 
@@ -166,12 +166,18 @@ def _declared_ranks_per_node(ranks: int) -> int:
 
 def physical_ranks_per_node(group: Any) -> int:
     """Ranks of each node of a torch.distributed group: ``EP4J_RANKS_PER_NODE``, or those of a host; collective."""
-    declared = _declared_ranks_per_node(group.size())
-    if declared:
-        return declared
-    hosts: List[Any] = [None] * group.size()
-    torch.distributed.all_gather_object(hosts, _own_host(), group=group)
-    return _ranks_of_each(_numbered(hosts), "set EP4J_RANKS_PER_NODE")
+    # Ranks without the variable, or with a bad one, take part: the others would wait for them.
+    mine = (number_setting("EP4J_RANKS_PER_NODE"), _own_host())
+    gathered: List[Any] = [None] * group.size()
+    torch.distributed.all_gather_object(gathered, mine, group=group)
+    declared = [ranks for ranks, _ in gathered]
+    if len(set(declared)) > 1:
+        raise refused(
+            f"EP4J_RANKS_PER_NODE is {declared} on the ranks, 0 where it is not set; set the same number on all"
+        )
+    return _declared_ranks_per_node(group.size()) or _ranks_of_each(
+        _numbered([host for _, host in gathered]), "set EP4J_RANKS_PER_NODE"
+    )
 
 
 def _ranks_of_each(nodes: List[int], remedy: str) -> int:
@@ -179,8 +185,8 @@ def _ranks_of_each(nodes: List[int], remedy: str) -> int:
     per_node = nodes.count(0)
     if nodes != [rank // per_node for rank in range(len(nodes))]:
         raise refused(
-            f"the hosts of the ranks are {nodes}; each must have as many consecutive ranks: start them so, or"
-            f" {remedy}"
+            f"the ranks are on hosts number {nodes}; each host must have equally many consecutive ranks: start them"
+            f" so, or {remedy}"
         )
     return per_node
 

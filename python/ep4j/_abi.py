@@ -203,7 +203,7 @@ class Verdict(Sized):
         ("rank", c_int32),
         ("sender", c_int32),
         ("percent", c_int32),
-        ("nanoseconds", c_int64),
+        ("saved_nanoseconds", c_int64),
         ("text", c_char * 256),
     )
 

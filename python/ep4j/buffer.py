@@ -83,8 +83,9 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
     def observe(self) -> Observation:
         """What this rank has seen in its last operations; never waits.
 
-        Any thread, also while another one is inside an operation. The counts of the last, incomplete
-        20 operations are missing; on GPUs also those of operations that still run.
+        Any thread, also while another one is inside an operation. Operations count in steps of 20, without
+        the last, incomplete step. On GPUs a step counts once the operation behind it has ended, and tokens
+        are those of the last step that counts.
         """
         info = self.info
         seen = _abi.Observation()
@@ -136,7 +137,7 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
             found.rank,
             found.sender,
             found.percent,
-            found.nanoseconds,
+            found.saved_nanoseconds,
             found.text.decode(errors="replace"),
         )
 

@@ -73,7 +73,7 @@ class Observation(NamedTuple):
     timeouts: int  # operations that ended in a timeout since the buffer was opened
     timeout_peer: int  # the rank for which the last of those waited; -1: none
     waited: List[int]  # nanoseconds for which these waited for each rank
-    tokens: List[int]  # of each expert of this rank since the buffer was opened, by local number
+    tokens: List[int]  # of this rank's experts since the buffer was opened, by local number
 
 
 class Cause(enum.IntEnum):
@@ -93,7 +93,7 @@ class Verdict(NamedTuple):
     rank: int  # the slow or overloaded rank, of a slow link its receiver; -1: none
     sender: int  # of a slow link; otherwise -1
     percent: int  # of the time of an operation that it costs
-    nanoseconds: int  # by which an operation would be shorter without it
+    saved_nanoseconds: int  # by which an operation would be shorter without it
     text: str  # one sentence for people
 
 

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 DEADLINE = 240  # seconds
+ON_GPU = os.environ.get("EP4J_TEST_DEVICE") == "cuda"
 
 
 class _Pool:
@@ -100,7 +101,7 @@ def _serve(rank: int, ranks: int, directory: str, work: Any, results: Any) -> No
     dist.init_process_group(
         "gloo", init_method=f"file://{directory}/store", rank=rank, world_size=ranks
     )
-    if os.environ.get("EP4J_TEST_DEVICE") == "cuda":
+    if ON_GPU:
         torch.cuda.set_device(rank % torch.cuda.device_count())
         torch.set_default_device("cuda")
     for body, arguments in iter(work.get, None):

@@ -311,20 +311,23 @@ def layout_and_info(join):
 
 
 def slow_rank(join):
-    """Nanoseconds that the rank waited for rank 1, which comes late, and the verdict."""
+    """Nanoseconds that the rank waited for each rank, of which rank 1 comes late, and the verdict."""
     with opened(join) as (group, buffer):
         x, topk_idx, weights = model.inputs(group.rank, group.size)
         assert buffer.observe().operations == 0 and buffer.verdict().cause == ep4j.Cause.TOO_EARLY
+        rows, tokens = 0, None
         for _ in range(50):
             if group.rank == 1:
                 time.sleep(0.02)
             received = buffer.dispatch(x, topk_idx)
+            rows, tokens = rows + received.rows, received.counts.tolist()
             buffer.combine(received.x, received.handle)
         seen, verdict = buffer.observe(), buffer.verdict()
         assert (seen.operations, seen.timeouts, seen.timeout_peer) == (100, 0, -1), seen
-        assert seen.rows > 0 and seen.nanoseconds > 40 * 20e6, seen
-        assert len(seen.waited) == group.size and sum(seen.tokens) > 0, seen
-        return seen.waited[1], verdict
+        assert seen.nanoseconds > 40 * 20e6 and seen.rows == rows, (seen, rows)
+        assert seen.tokens == [50 * count for count in tokens], (seen, tokens)
+        assert len(seen.waited) == group.size and seen.waited[group.rank] == 0, seen
+        return seen.waited, verdict
 
 
 def placement(join):

@@ -11,9 +11,8 @@ import torch
 import torch.distributed as dist
 
 import deep_ep_ranks
+from deep_ep_ranks import ON_GPU
 from elastic_model import HIDDEN, LOCAL, NAN, TOP_K, World, as_bytes, parts, same
-
-ON_GPU = os.environ.get("EP4J_TEST_DEVICE") == "cuda"
 
 
 def _opened(group, world, **settings):

@@ -8,12 +8,12 @@ import torch
 import torch.distributed as dist
 
 import deep_ep_ranks
+from deep_ep_ranks import ON_GPU
 
 HIDDEN, TOP_K, LOCAL = 128, 3, 2
 M = 8  # of low latency
 
 
-ON_GPU = os.environ.get("EP4J_TEST_DEVICE") == "cuda"
 
 
 def gathered(value):

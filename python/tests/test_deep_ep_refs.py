@@ -177,6 +177,8 @@ class CombineTest(unittest.TestCase):
         y, ids = torch.zeros(1, 2, 8).bfloat16(), torch.zeros(1, 2).long()
         _raises(1000, refs.combine, y, ids, 1, 2, 4, None, False, True)
         _raises(1000, refs.combine, y, ids, 1, 2, 5, None, True, False)
+        _raises(1000, refs.combine, y, ids, 1, 2, 0, None, True, False)
+        _raises(1400, refs.combine, y, ids[:, :1], 1, 2, 4, None, True, False)
 
     def test_choices_are_added_in_their_order(self):
         from deep_ep.utils.refs import ordered_accumulate

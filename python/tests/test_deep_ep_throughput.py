@@ -7,17 +7,22 @@ import torch
 import torch.distributed as dist
 
 import deep_ep_ranks
-from deep_ep.utils.math import calc_diff, per_token_cast_back, per_token_cast_to_fp8
+from deep_ep_ranks import ON_GPU
+from deep_ep.utils.math import (
+    calc_diff,
+    ceil_div,
+    per_token_cast_back,
+    per_token_cast_to_fp8,
+)
 
 HIDDEN, TOP_K = 256, 4
-ON_GPU = os.environ.get("EP4J_TEST_DEVICE") == "cuda"
 
 
 def _sms(ranks, wanted):
     """As many SMs of a GPU as are wanted, or as each of the ranks that share it can have: an even number."""
     if not ON_GPU:
         return wanted
-    sharing = -(-ranks // torch.cuda.device_count())
+    sharing = ceil_div(ranks, torch.cuda.device_count())
     present = torch.cuda.get_device_properties("cuda").multi_processor_count
     return min(wanted, present // sharing // 2 * 2)
 

@@ -4,12 +4,12 @@ from typing import Optional, Union
 
 import torch
 
-from ..errors import refused, require_at_least
+from ..errors import refused, require_at_least, require_experts
 from .math import ceil_div
 
 Device = Union[torch.device, str, None]
 
-# A larger factor would not bring more tokens to the first rank.
+# With this factor about one score of rank 0 in 1000 is below 1: more brings hardly another token.
 _LARGEST_FACTOR = 1e3
 _HALVINGS = 20
 
@@ -42,10 +42,10 @@ def get_unbalanced_scores(
             experts than choices, or no choices of a token have the precise ratio.
     """
     require_at_least(1, num_tokens=num_tokens, num_ranks=num_ranks, num_topk=num_topk)
-    if num_experts % num_ranks or num_experts < num_topk:
+    require_experts(num_experts, num_ranks)
+    if num_experts < num_topk:
         raise refused(
-            f"num_experts = {num_experts}; it must be a multiple of the {num_ranks} ranks, and at least num_topk ="
-            f" {num_topk}: correct it"
+            f"num_topk = {num_topk}; a token has at most num_experts = {num_experts} choices: lower it"
         )
     if not ratio >= 1:
         raise refused(f"ratio = {ratio}; it must be at least 1: correct it")
@@ -92,7 +92,9 @@ def _precise(uniform: torch.Tensor, ranks: int, top_k: int, ratio: float) -> tor
     """
     tokens, experts = uniform.shape
     local, others, device = experts // ranks, ranks - 1, uniform.device
-    fewest, most = ceil_div(top_k, local), min(top_k, ranks, int(others / ratio) + 1)
+    # Rank 0 has at most every token once, so another rank has 1 / ratio of them on average.
+    mean = (others + ratio) / ratio
+    fewest, most = ceil_div(top_k, local), min(top_k, ranks, int(mean))
     if fewest > most:
         raise refused(
             f"ratio = {ratio}; {top_k} choices of a token reach at least {fewest} of {ranks} ranks, and with this"

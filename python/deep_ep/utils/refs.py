@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from ..dtypes import as_bytes
-from ..errors import TENSOR, TOKENS, refused
+from ..errors import TENSOR, TOKENS, refused, require_experts
 from .envs import get_global_seed
 
 Rows = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
@@ -40,11 +40,12 @@ def dispatch(
         these, or None; INT32 [n] source rank * N + token; INT32 [ranks] on the CPU: rows from each rank.
 
     Raises:
-        ep4j.InvalidArgument: shapes do not fit together, T is above N, or experts do not divide among the ranks.
+        ep4j.InvalidArgument: shapes do not fit together, T is above N, or experts do not divide among the ranks. If
+            that is so on one rank alone, the others wait until the timeout of the default group.
     """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     tokens = len(topk_idx)
-    _require_ranks(num_experts, ranks)
+    require_experts(num_experts, ranks)
     if tokens > num_max_tokens_per_rank:
         raise refused(
             f"topk_idx has {tokens} rows; num_max_tokens_per_rank = {num_max_tokens_per_rank}: raise it",
@@ -142,14 +143,20 @@ def combine(
         [T, H] of the type of `y`.
 
     Raises:
-        ep4j.InvalidArgument: nodes sum and ranks do not, or experts do not divide among the ranks.
+        ep4j.InvalidArgument: nodes sum and ranks do not, shapes do not fit together, or experts do not divide among
+            the ranks.
     """
     if reduce_in_scaleup and not reduce_in_local:
         raise refused(
             "reduce_in_scaleup = True, reduce_in_local = False; nodes sum what their ranks have summed: set both"
         )
     ranks = num_scaleout_ranks * num_scaleup_ranks
-    _require_ranks(num_experts, ranks)
+    require_experts(num_experts, ranks)
+    if topk_idx.shape != y.shape[:2]:
+        raise refused(
+            f"y has shape {tuple(y.shape)}, topk_idx {tuple(topk_idx.shape)}: pass an id for each answer",
+            TENSOR,
+        )
     y = y.masked_fill((topk_idx < 0).unsqueeze(2), 0)
     rank_of_choice = torch.div(topk_idx, num_experts // ranks, rounding_mode="floor")
     if reduce_in_local:
@@ -158,13 +165,6 @@ def combine(
         y = _summed(y, torch.div(rank_of_choice, num_scaleup_ranks, rounding_mode="floor"))
     biases = bias if isinstance(bias, tuple) else () if bias is None else (bias,)
     return ordered_accumulate(y, sum(one.float() for one in biases) if biases else None)
-
-
-def _require_ranks(experts: int, ranks: int) -> None:
-    if experts % ranks:
-        raise refused(
-            f"num_experts = {experts}; it must be a multiple of the {ranks} ranks: correct it"
-        )
 
 
 @torch.inference_mode(False)  # gloo writes from another thread

@@ -29,7 +29,7 @@ final class ObservationFunctions {
   private static final long RANK = VERDICT.int32("rank");
   private static final long SENDER = VERDICT.int32("sender");
   private static final long PERCENT = VERDICT.int32("percent");
-  private static final long SAVED_NANOSECONDS = VERDICT.int64("nanoseconds");
+  private static final long SAVED_NANOSECONDS = VERDICT.int64("saved_nanoseconds");
   private static final long TEXT = VERDICT.bytes("text", TEXT_BYTES);
 
   private ObservationFunctions() {}

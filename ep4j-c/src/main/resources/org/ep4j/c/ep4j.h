@@ -301,7 +301,7 @@ typedef struct ep4j_verdict {
   int32_t rank;        /* the slow or overloaded rank, of a slow link its receiver; -1: none */
   int32_t sender;      /* of a slow link; otherwise -1 */
   int32_t percent;     /* of the time of an operation that it costs */
-  int64_t nanoseconds; /* by which an operation would be shorter without it */
+  int64_t saved_nanoseconds; /* by which an operation would be shorter without it */
   char text[256];      /* one sentence for people */
 } ep4j_verdict;
 
@@ -645,8 +645,8 @@ typedef struct ep4j_api {
   /* What this rank has seen in its last operations. waited[ranks]: nanoseconds for which it waited for each
      rank; tokens[local_experts]: tokens of its experts since the buffer was opened, by local number; either
      may be NULL, and its number is then ignored. Never waits. Any thread, also while another one is inside
-     an operation. The counts of the last, incomplete 20 operations are missing; on GPUs also those that
-     still run. */
+     an operation. Operations count in steps of 20, without the last, incomplete step. On GPUs a step counts
+     once the operation behind it has ended, and tokens are those of the last step that counts. */
   int32_t (*buffer_observe)(ep4j_buffer buffer, ep4j_observation *observation, int64_t *waited,
                             int32_t ranks, int64_t *tokens, int32_t local_experts);
   /* Gathers what all ranks have seen and judges it; collective among the ranks of `group`, the group of the
