@@ -97,7 +97,7 @@ class CudaEngineOverVerbsTest extends RecoveryOverVerbsKit {
     }
 
     /**
-     * Four warps, one for each ring of a proxy, take the same lane: two for each of eight lanes.
+     * A warp sends a token. Four of them, one for each ring, share a lane: two such groups a lane.
      */
     @Override
     int lowLatencyTokens() {

@@ -65,10 +65,11 @@ abstract class FaultyPathsKit {
 
   private static final Duration TIMEOUT = Duration.ofMinutes(2);
 
-  // A rank comes late in one of so many rounds.
-  private static final int OFTEN = 6;
+  /** More than the timeout of QueuePairFailover. */
+  private static final int LATE_MILLIS = 6000;
+
+  /** In a campaign a rank comes late in one of so many rounds. */
   private static final int SELDOM = 12;
-  private static final int NEVER = Integer.MAX_VALUE;
 
   /** The engine, as in {@link BufferConfig#engine()}. */
   abstract String engine();
@@ -81,6 +82,11 @@ abstract class FaultyPathsKit {
   /** Changes cables and queue pairs before a round. */
   private interface Faults {
     void before(int round) throws Exception;
+  }
+
+  /** The rank that comes late in a round. */
+  private interface Pauses {
+    Pause in(int round, SplittableRandom random);
   }
 
   /** A rank that does nothing for a while before it dispatches or before it combines. */
@@ -100,8 +106,9 @@ abstract class FaultyPathsKit {
 
   @Test
   void aPulledCableIsReportedAndLosesNoRow() throws Exception {
-    String port = PULLED.get(new SplittableRandom(TestScale.seed()).nextInt(PULLED.size()));
-    assertThat(ranksThatLostPaths("down", port)).contains(0, 1);
+    SplittableRandom random = new SplittableRandom(TestScale.seed());
+    String port = PULLED.get(random.nextInt(PULLED.size()));
+    assertThat(ranksThatLostPaths(random, "down", port)).contains(0, 1);
   }
 
   @Test
@@ -110,18 +117,18 @@ abstract class FaultyPathsKit {
     SplittableRandom random = new SplittableRandom(TestScale.seed());
     String port = PORTS.get(random.nextInt(PORTS.size()));
     String pair = String.valueOf(1 + random.nextInt(QUEUE_PAIRS));
-    assertThat(ranksThatLostPaths("pair", pair, port)).containsExactlyInAnyOrder(0, 1);
+    assertThat(ranksThatLostPaths(random, "pair", pair, port)).containsExactlyInAnyOrder(0, 1);
   }
 
   /** Runs a buffer with one fault of the middle third. No lane may fail. */
-  private List<Integer> ranksThatLostPaths(String... fault) throws Exception {
+  private List<Integer> ranksThatLostPaths(SplittableRandom random, String... fault)
+      throws Exception {
     Available.orSkip(engine());
-    SplittableRandom random = new SplittableRandom(TestScale.seed());
     int faultBefore = ROUNDS / 3 + random.nextInt(ROUNDS / 3);
     try (FlightRecording recording = new FlightRecording()) {
       run(
           random.nextLong(),
-          NEVER,
+          (_, _) -> Pause.NONE,
           round -> {
             if (round == faultBefore) {
               PairOfWires.link(fault);
@@ -133,11 +140,16 @@ abstract class FaultyPathsKit {
     }
   }
 
+  /** A rank is later than a lost queue pair would be noticed, before a dispatch and a combine. */
   @Test
   void aRankThatComesLateLosesNoPath() throws Exception {
     Available.orSkip(engine());
     try (FlightRecording recording = new FlightRecording()) {
-      run(TestScale.seed(), OFTEN, round -> {});
+      run(
+          TestScale.seed(),
+          (round, _) ->
+              round == 1 || round == 2 ? new Pause(round % 2, round == 2, LATE_MILLIS) : Pause.NONE,
+          round -> {});
       recording.stop();
       assertThat(recording.events("LaneLoss")).isEmpty();
       assertThat(recording.events("PathLoss")).isEmpty();
@@ -150,18 +162,15 @@ abstract class FaultyPathsKit {
   }
 
   /** Each campaign has a time limit of its own. */
-  @ParameterizedTest(name = "-Dep4j.seed={0}")
+  @ParameterizedTest(name = "-Dep4j.seed={0} -Dep4j.campaigns=1")
   @MethodSource("org.ep4j.rdma.verbs.FaultyPathsKit#seedsOfCampaigns")
   void faultsOfPathsLoseNoRow(long seed) throws Exception {
     Available.orSkip(engine());
-    System.out.printf(
-        "%s, %s: -Dep4j.seed=%d -Dep4j.campaigns=1%n", getClass().getSimpleName(), engine(), seed);
     SplittableRandom random = new SplittableRandom(seed);
-    try {
-      run(random.nextLong(), SELDOM, round -> change(random));
-    } catch (RuntimeException | AssertionError e) {
-      throw new AssertionError("-Dep4j.seed=" + seed, e);
-    }
+    run(
+        random.nextLong(),
+        (_, pauses) -> pauses.nextInt(SELDOM) == 0 ? Pause.draw(pauses) : Pause.NONE,
+        round -> change(random));
   }
 
   private static void change(SplittableRandom random) throws Exception {
@@ -188,9 +197,9 @@ abstract class FaultyPathsKit {
   /**
    * A buffer of two ranks; its paths change while a round runs.
    *
-   * @param oneIn a rank comes late in one of so many rounds
+   * @param pauses the late rank of a round; both ranks draw the same
    */
-  private void run(long seed, int oneIn, Faults faults) throws Exception {
+  private void run(long seed, Pauses pauses, Faults faults) throws Exception {
     BufferConfig config =
         BufferConfig.builder()
             .hidden(HIDDEN)
@@ -214,7 +223,7 @@ abstract class FaultyPathsKit {
               for (int round = 0; round < ROUNDS; round++) {
                 group.barrier(TIMEOUT);
                 Future<?> change = group.rank() == 0 ? started(faults, round) : null;
-                Pause pause = random.nextInt(oneIn) == 0 ? Pause.draw(random) : Pause.NONE;
+                Pause pause = pauses.in(round, random);
                 if (random.nextBoolean()) {
                   highThroughput(buffer, round, pause);
                 } else {

@@ -117,9 +117,9 @@ __device__ __forceinline__ u32 rows_of_token(const LowLatencyParameters& p) {
 
 // --- commands ----------------------------------------------------------------------------------
 
-// The warp's number, which selects its ring and lane: the first warps of all blocks come first, because few
-// tokens are sent by these alone.
-__device__ __forceinline__ u32 global_warp() { return warp_id() * gridDim.x + blockIdx.x; }
+// The warp's number, which selects its ring and lane. Consecutive numbers lie in different blocks: a small
+// batch uses only the first warps of each block, and these must not share a lane.
+__device__ __forceinline__ u32 spread_warp() { return warp_id() * gridDim.x + blockIdx.x; }
 
 __device__ __forceinline__ u32 put_counter(const Operation& op, u32 which) {
   return (u32)(op.p.puts->first_counter + op.p.rank * COUNTERS_PER_RANK + which);
@@ -129,21 +129,21 @@ __device__ __forceinline__ u32 put_counter(const Operation& op, u32 which) {
 __device__ __forceinline__ Command make_put(const Operation& op, u32 rank, u64 source, u64 target,
                                         u64 bytes, u32 counter) {
   const LowLatencyPuts& puts = *op.p.puts;
-  u32 lane = global_warp() / (u32)puts.world->transport.rings.rings % (u32)puts.world->lanes;
+  u32 lane = spread_warp() / (u32)puts.world->transport.rings.rings % (u32)puts.world->lanes;
   u64 area = puts.target + op.internode_area();
   return put_command(rank, lane, puts.staging_source + source, area + target, bytes, counter);
 }
 
 __device__ __forceinline__ Command make_add(const Operation& op, u32 rank, u32 which, u64 value) {
   const LowLatencyPuts& puts = *op.p.puts;
-  u32 lane = global_warp() / (u32)puts.world->transport.rings.rings % (u32)puts.world->lanes;
+  u32 lane = spread_warp() / (u32)puts.world->transport.rings.rings % (u32)puts.world->lanes;
   return add_command(rank, lane, put_counter(op, which), value);
 }
 
 // Whole warps: submits the command of each lane that has one.
 __device__ __forceinline__ void push_puts(const Operation& op, bool mine, Command command, u32 rank) {
   const InternodeTransport& transport = op.p.puts->world->transport;
-  u32 ring = global_warp() % (u32)transport.rings.rings;
+  u32 ring = spread_warp() % (u32)transport.rings.rings;
   // With masks a wait for a late rank may have taken all the time before this push.
   u64 deadline = op.wait.deadline + (op.p.masking ? op.p.timeout : 0);
   if (!submit(transport, ring, mine, command, deadline) && mine) {
