@@ -125,10 +125,10 @@ final class Failures {
       return ErrorCode.NOT_ENOUGH_MEMORY.message(
           "the JVM is out of memory ("
               + message
-              + "), whose largest heap has "
+              + "; largest heap "
               + (Runtime.getRuntime().maxMemory() >> 20)
-              + " MiB: raise EP4J_HEAP, for example EP4J_HEAP=8g, or -Xmx of a program that starts"
-              + " the JVM itself, or use fewer ranks or tokens");
+              + " MiB): raise EP4J_HEAP (for example 8g), or -Xmx in a program that starts its own"
+              + " JVM; or use fewer ranks or tokens");
     }
     if (failure instanceof InternalError && String.valueOf(message).contains(FAULT)) {
       return ErrorCode.NOT_ENOUGH_MEMORY.message(

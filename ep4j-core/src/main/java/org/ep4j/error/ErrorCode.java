@@ -1654,7 +1654,7 @@ public enum ErrorCode {
   NOT_ENOUGH_MEMORY(
       8002,
       "The ranks of a measurement need more memory than this machine has.",
-      "Use fewer ranks, tokens or buffers, or a smaller hidden size."),
+      "Use fewer ranks, tokens or buffers, a smaller hidden size, or raise `EP4J_HEAP`."),
 
   NO_TARGET_GPU(
       8003,

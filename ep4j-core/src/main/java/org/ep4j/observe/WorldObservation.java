@@ -136,7 +136,8 @@ public final class WorldObservation {
 
   /**
    * Tokens that each physical expert has received since the buffer was opened; by physical id,
-   * ascending. {@link org.ep4j.routing.ReplicatedPlacement#logicalLoad} folds replicas.
+   * ascending. A rank that did not answer has no entries. In an array by physical id, {@link
+   * org.ep4j.routing.ReplicatedPlacement#logicalLoad} folds replicas.
    */
   public Map<Integer, Long> tokensOfExperts() {
     Map<Integer, Long> tokens = new TreeMap<>();

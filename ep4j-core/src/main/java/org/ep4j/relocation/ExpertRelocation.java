@@ -93,7 +93,7 @@ public final class ExpertRelocation implements AutoCloseable {
       long expertBytes,
       WireConfig.Builder config) {
     WireConfig settled = config.counters(group.size()).build();
-    // Before the wire opens: ranks that wait for a refused one would open it until the timeout.
+    // A rank that is refused never opens its wire: without this step its peers would wait for it.
     AgreedStep.run(
         group,
         settled.timeout(),

@@ -350,7 +350,8 @@ record MoeSession(
     for (int local = 0; local < placement.localExperts(rank); local++) {
       own.add(outsideHeap(expert(placement.expertAt(rank, local)), arena));
     }
-    return new MoeWeights(router(), Optional.empty(), own, sharedExpert());
+    Optional<ExpertWeights> shared = sharedExpert().map(expert -> outsideHeap(expert, arena));
+    return new MoeWeights(router(), Optional.empty(), own, shared);
   }
 
   private Tensor router() {
@@ -392,7 +393,7 @@ record MoeSession(
     return Tensor.fromFloats(wide.toFloatArray(), DType.FP8_E4M3, wide.shape());
   }
 
-  /** The weights of a layer are larger than the heap of most JVMs. */
+  /** The weights of a layer exceed the default heap; one expert at a time is built there. */
   private static ExpertWeights outsideHeap(ExpertWeights expert, Arena arena) {
     return new ExpertWeights(
         outsideHeap(expert.w1(), arena),
@@ -403,7 +404,7 @@ record MoeSession(
 
   private static Tensor outsideHeap(Tensor tensor, Arena arena) {
     Tensor copy = Tensor.allocate(arena, tensor.dtype(), tensor.shape());
-    copy.segment().copyFrom(tensor.segment());
+    tensor.copyTo(copy.segment());
     return copy;
   }
 
