@@ -4,6 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.group.TcpWorld.LONG;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -173,9 +175,13 @@ class TcpGroupTest {
     }
   }
 
-  /** The rendezvous notices a closed connection a moment later. */
+  /**
+   * The rendezvous notices a closed connection a moment later: also while this JVM starts
+   * processes, which inherit its connections until they have closed them.
+   */
   @Test
   void aJoinWaitsForTheEndOfAnInterruptedOne() throws Exception {
+    Thread starter = Thread.ofPlatform().start(TcpGroupTest::startProcesses);
     try (TcpWorld world = new TcpWorld(2)) {
       FutureTask<Group> second =
           new FutureTask<>(
@@ -189,6 +195,21 @@ class TcpGroupTest {
           Group rank1 = second.get()) {
         TcpWorld.inEach(List.of(rank0, rank1), group -> group.barrier(LONG));
       }
+    } finally {
+      starter.interrupt();
+      starter.join();
+    }
+  }
+
+  private static void startProcesses() {
+    try {
+      while (true) {
+        new ProcessBuilder("true").start().waitFor();
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      // The test is over.
     }
   }
 

@@ -1,26 +1,37 @@
 package org.ep4j.group.protocol;
 
+import java.io.Closeable;
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.net.ConnectException;
 import java.net.InetSocketAddress;
 import java.net.SocketTimeoutException;
 import java.net.StandardSocketOptions;
 import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.util.HexFormat;
+import java.util.Objects;
 import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The client end of a connection during authentication: blocking, with deadlines. Reads exactly one
- * frame at a time, so a reactor can take over the channel between two frames.
+ * The client end of a connection during authentication: its calls block, with deadlines. Reads
+ * exactly one frame at a time, so a reactor can take over the channel between two frames.
+ *
+ * <p>The channel waits in a selector. An interrupt therefore ends a wait without closing the
+ * channel, and closing the channel ends the connection at once. A channel outside a selector would
+ * live on in a process that this JVM starts at that moment, until that process has closed its
+ * inherited descriptors; the peer would take the client for a live one meanwhile.
  */
 public final class BlockingFrameChannel implements AutoCloseable {
   private final SocketChannel channel;
   private final InetSocketAddress address;
+  private @Nullable Selector selector;
   private boolean released;
 
   private BlockingFrameChannel(SocketChannel channel, InetSocketAddress address) {
@@ -63,6 +74,10 @@ public final class BlockingFrameChannel implements AutoCloseable {
       // If no process listens on a port of the ephemeral range, TCP can connect a socket to itself.
       throw new ConnectException("Connection refused");
     }
+    channel.configureBlocking(false);
+    Selector opened = Selector.open();
+    selector = opened;
+    channel.register(opened, SelectionKey.OP_READ);
   }
 
   private void introduce(JobKey secretKey, Frames.Purpose purpose, Deadline deadline)
@@ -107,6 +122,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
    *
    * @throws JoinRefusedException if the frame is a refusal, or the bytes are not a frame
    * @throws SocketTimeoutException if no frame arrives before the deadline
+   * @throws InterruptedIOException if the thread is interrupted; the interrupt flag stays set
    */
   public Frames.Frame receive(int max, Deadline deadline) throws IOException {
     byte[] header = read(4, deadline);
@@ -133,25 +149,29 @@ public final class BlockingFrameChannel implements AutoCloseable {
   }
 
   private byte[] read(int bytes, Deadline deadline) throws IOException {
-    byte[] buffer = new byte[bytes];
-    int n = 0;
-    while (n < bytes) {
-      if (deadline.expired()) {
-        throw new SocketTimeoutException(text() + " does not answer");
-      }
-      channel.socket().setSoTimeout(deadline.remainingMillis());
-      int read;
-      try {
-        read = channel.socket().getInputStream().read(buffer, n, bytes - n);
-      } catch (SocketTimeoutException e) {
-        throw new SocketTimeoutException(text() + " does not answer");
-      }
+    ByteBuffer buffer = ByteBuffer.allocate(bytes);
+    while (buffer.hasRemaining()) {
+      int read = channel.read(buffer);
       if (read < 0) {
         throw new EOFException(text() + " closed the connection");
       }
-      n += read;
+      if (read == 0) {
+        awaitInput(deadline);
+      }
     }
-    return buffer;
+    return buffer.array();
+  }
+
+  private void awaitInput(Deadline deadline) throws IOException {
+    if (deadline.expired()) {
+      throw new SocketTimeoutException(text() + " does not answer");
+    }
+    if (Thread.currentThread().isInterrupted()) {
+      throw new InterruptedIOException("interrupted while waiting for " + text());
+    }
+    Selector waiting = Objects.requireNonNull(selector, "connected");
+    waiting.select(deadline.remainingMillis());
+    waiting.selectedKeys().clear();
   }
 
   public InetSocketAddress local() throws IOException {
@@ -166,7 +186,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
     return channel;
   }
 
-  /** The channel has a new owner: {@link #close} has no effect afterwards. */
+  /** The channel has a new owner: {@link #close} does not close it afterwards. */
   public void release() {
     released = true;
   }
@@ -174,11 +194,19 @@ public final class BlockingFrameChannel implements AutoCloseable {
   @Override
   public void close() {
     if (!released) {
-      try {
-        channel.close();
-      } catch (IOException e) {
-        // The descriptor is released in any case.
-      }
+      close(channel);
+    }
+    // After the channel: a channel that is still registered ends its connection at once.
+    if (selector != null) {
+      close(selector);
+    }
+  }
+
+  private static void close(Closeable resource) {
+    try {
+      resource.close();
+    } catch (IOException e) {
+      // The descriptor is released in any case.
     }
   }
 }

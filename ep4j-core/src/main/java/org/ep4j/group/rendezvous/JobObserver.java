@@ -97,9 +97,10 @@ public final class JobObserver implements AutoCloseable {
           throw connected.wrongProtocol("a frame of type " + frame.type(), null);
         }
       }
-    } catch (SocketTimeoutException e) {
+    } catch (IOException e) {
+      // What still arrives belongs to this question.
       close();
-      if (size == 0) {
+      if (size == 0 || !(e instanceof SocketTimeoutException)) {
         throw e;
       }
     } catch (BufferUnderflowException | NegativeArraySizeException e) {
