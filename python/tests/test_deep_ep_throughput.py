@@ -1,7 +1,9 @@
-"""High-throughput operations of deep_ep: the assertions of DeepEP's test_intranode, on CPU tensors."""
+"""High-throughput operations of deep_ep: the assertions of DeepEP's test_intranode and test_internode, on CPU
+tensors."""
 
 import os
 import unittest
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -11,6 +13,7 @@ from deep_ep_ranks import ON_GPU
 from deep_ep.utils.math import (
     calc_diff,
     ceil_div,
+    hash_tensors,
     per_token_cast_back,
     per_token_cast_to_fp8,
 )
@@ -27,19 +30,30 @@ def _sms(ranks, wanted):
     return min(wanted, present // sharing // 2 * 2)
 
 
+def _grouped(scores, nodes):
+    """The scores of all experts but those of the two nodes with the best ones are 0."""
+    of_nodes = scores.view(len(scores), nodes, -1)
+    best = of_nodes.amax(2).topk(min(nodes, 2), dim=1)[1]
+    kept = torch.zeros(len(scores), nodes, 1).scatter_(1, best.unsqueeze(2), 1.0)
+    return (of_nodes * kept).view(scores.shape)
+
+
 class _Case:
     """Routing of one batch, and what every rank must receive."""
 
-    def __init__(self, group, tokens, experts, seed):
+    def __init__(self, group, tokens, experts, seed, nodes=1):
         rank, ranks = group.rank(), group.size()
         torch.manual_seed(seed + rank)
         self.rank, self.ranks, self.tokens, self.experts = rank, ranks, tokens, experts
+        self.nodes = nodes
         self.local = experts // ranks
-        self.topk_idx = torch.topk(torch.rand(tokens, experts), TOP_K, dim=1)[1]
+        self.topk_idx = torch.topk(_grouped(torch.rand(tokens, experts), nodes), TOP_K, dim=1)[1]
         self.topk_idx[torch.rand(tokens, TOP_K) < 0.1] = -1
         owner = torch.where(self.topk_idx < 0, -1, self.topk_idx // self.local)
         self.in_rank = torch.stack([(owner == r).any(1) for r in range(ranks)], dim=1)
         self.per_rank = self.in_rank.sum(0).int()
+        self.on_nodes = self.in_rank.view(tokens, nodes, -1).any(2)
+        self.per_node = self.on_nodes.sum(0).int() if nodes > 1 else None
         self.per_expert = torch.stack([(self.topk_idx == e).sum() for e in range(experts)]).int()
         self.all_per_rank, self.all_per_expert = self.per_rank.clone(), self.per_expert.clone()
         dist.all_reduce(self.all_per_rank)
@@ -52,14 +66,25 @@ class _Case:
         return self.sources[source][:, self.rank].nonzero().view(-1)
 
 
-def intranode(group, tokens, experts, seed):
+def _opened(group, nodes):
+    """A buffer of the group, whose ranks count as ranks of so many nodes."""
     import deep_ep
 
-    buffer = deep_ep.Buffer(group, int(1e9), 0, explicitly_destroy=True)
-    case = _Case(group, tokens, experts, seed)
+    if nodes == 1:
+        return deep_ep.Buffer(group, int(1e9), 0, explicitly_destroy=True)
+    with mock.patch.dict(os.environ, EP4J_RANKS_PER_NODE=str(group.size() // nodes)):
+        return deep_ep.Buffer(group, int(1e9), int(1e9), explicitly_destroy=True)
+
+
+def throughput(group, tokens, experts, seed, nodes=1):
+    import deep_ep
+
+    buffer = _opened(group, nodes)
+    case = _Case(group, tokens, experts, seed, nodes)
     rank, ranks = case.rank, case.ranks
     layout = buffer.get_dispatch_layout(case.topk_idx, experts)
-    assert torch.equal(layout[0], case.per_rank) and layout[1] is None
+    assert torch.equal(layout[0], case.per_rank)
+    assert layout[1] is None if nodes == 1 else torch.equal(layout[1], case.per_node)
     assert torch.equal(layout[2], case.per_expert) and torch.equal(layout[3], case.in_rank)
     config = deep_ep.Config(_sms(ranks, 24), 8, 256)
     deep_ep.Buffer.set_num_sms(_sms(ranks, deep_ep.Buffer.num_sms))  # where no config is passed
@@ -68,21 +93,25 @@ def intranode(group, tokens, experts, seed):
     random = torch.randn(tokens, HIDDEN).bfloat16()
     codes, scales = per_token_cast_to_fp8(constant)
     by_columns = (codes, scales.t().contiguous().t())
+    rounded = per_token_cast_to_fp8(random)
     constant_weights = torch.full((tokens, TOP_K), float(rank))
     random_weights = torch.randn(tokens, TOP_K)
     cases = 0
 
-    def check_constant(rows, prefix):
+    def ends_of(handle):
+        """Where the rows of each source end."""
+        return handle[0][:, rank].tolist() if nodes == 1 else handle[-4].tolist()
+
+    def check_constant(rows, ends):
         begin = 0
-        for source in range(ranks):
-            end = int(prefix[source][rank])
+        for source, end in enumerate(ends):
             assert (rows[begin:end].float() == source).all(), (source, begin, end)
             begin = end
         assert begin == rows.shape[0]
 
     for previous in (False, True):
         for asynchronous in (False, True):
-            for x in (random, constant, by_columns):
+            for x in (random, constant, by_columns, rounded):
                 for with_top_k in (False, True):
                     cases += 1
 
@@ -91,13 +120,15 @@ def intranode(group, tokens, experts, seed):
                             more["previous_event"] = buffer.capture()
                         return dict(config=config, async_finish=asynchronous, **more)
 
-                    weights = random_weights if x is random else constant_weights
+                    is_random = x is random or x is rounded
+                    weights = random_weights if is_random else constant_weights
                     routing = (
                         dict(topk_idx=case.topk_idx, topk_weights=weights) if with_top_k else {}
                     )
                     sent = dict(
                         x=x,
                         num_tokens_per_rank=case.per_rank,
+                        num_tokens_per_rdma_rank=case.per_node,
                         is_token_in_rank=case.in_rank,
                         num_tokens_per_expert=case.per_expert,
                         **routing,
@@ -110,28 +141,23 @@ def intranode(group, tokens, experts, seed):
                     rows = (
                         per_token_cast_back(*received) if isinstance(received, tuple) else received
                     )
-                    prefix = handle[0]
+                    ends = ends_of(handle)
                     assert rows.shape[0] == int(case.all_per_rank[rank])
                     assert counts == case.all_per_expert.view(ranks, -1)[rank].tolist(), counts
-                    if x is not random:
-                        check_constant(rows, prefix)
-                    begin = 0
-                    for source in range(ranks):
-                        end = int(prefix[source][rank])
-                        assert torch.equal(handle[3][begin:end].long(), case.rows_from(source))
-                        begin = end
-                    _check_members(case, handle)
+                    if not is_random:
+                        check_constant(rows, ends)
+                    _check_members(case, handle, ends)
                     if x is by_columns:
                         assert received[0].dtype == codes.dtype and received[1].is_contiguous()
                     if with_top_k:
                         assert ((ids == -1) | ((ids >= 0) & (ids < case.local))).all()
                         assert [int((ids == e).sum()) for e in range(case.local)] == counts
                         assert (recv_weights[ids == -1] == 0).all()
-                        if x is not random:
+                        if not is_random:
                             filled = torch.where(
                                 ids == -1, recv_weights.amax(1, keepdim=True), recv_weights
                             )
-                            check_constant(filled, prefix)
+                            check_constant(filled, ends)
                         for worst in (tokens * ranks, tokens * ranks + 1024 * ranks):
                             more = buffer.dispatch(**extra(**sent, num_worst_tokens=worst))
                             more[5].current_stream_wait() if asynchronous else None
@@ -147,7 +173,7 @@ def intranode(group, tokens, experts, seed):
                             assert (
                                 torch.equal(more[2][:n], recv_weights) and (more[1][n:] == -1).all()
                             )
-                            assert torch.equal(more[4][0], prefix)
+                            assert ends_of(more[4]) == ends
                             if x is random:
                                 summed, _, _ = buffer.combine(wide, more[4])
                                 alone, _, _ = buffer.combine(rows, handle)
@@ -163,7 +189,11 @@ def intranode(group, tokens, experts, seed):
                     summed, sum_weights, event = buffer.combine(rows, handle, **extra(**given))
                     event.current_stream_wait() if asynchronous else None
                     copies = case.in_rank.sum(1, keepdim=True)
-                    wanted = random if x is random else constant
+                    wanted = (
+                        per_token_cast_back(*rounded)
+                        if x is rounded
+                        else random if x is random else constant
+                    )
                     reached = copies.view(-1) > 0
                     assert (
                         calc_diff((summed.float() / copies.clamp(min=1))[reached], wanted[reached])
@@ -174,10 +204,11 @@ def intranode(group, tokens, experts, seed):
                         chosen = case.topk_idx >= 0
                         assert torch.equal(sum_weights[chosen], weights[chosen])
                         assert (sum_weights[~chosen] == 0).all()
-    assert cases == 24
+    assert cases == 32
     _biases_and_alignment(buffer, case, random)
     _handle_built_again(buffer, case, random)
     _nvfp4(buffer, case)
+    _repeated(buffer, case, random)
     buffer.destroy()
     return cases
 
@@ -191,8 +222,17 @@ def _positions(chosen):
     return positions
 
 
-def _check_members(case, handle):
-    """The six members of an intranode handle; recv_src_idx and rank_prefix_matrix are checked with the rows."""
+def _check_members(case, handle, ends):
+    """The members of a handle, except where the rows of the sources end: rows of constants tell that."""
+    if case.nodes > 1:
+        assert len(handle) == 10 and torch.equal(handle[0], case.in_rank)
+        assert handle[7].shape == (ends[-1], 8)
+        assert torch.equal(handle[8], _positions(case.on_nodes))
+        return
+    begin = 0
+    for source, end in enumerate(ends):
+        assert torch.equal(handle[3][begin:end].long(), case.rows_from(source))
+        begin = end
     assert len(handle) == 6
     assert torch.equal(handle[1], case.per_rank.view(case.ranks, 1))
     assert handle[2].shape == (case.ranks, 1) and not handle[2].any()
@@ -203,7 +243,7 @@ def _check_members(case, handle):
 def _biases_and_alignment(buffer, case, x):
     sent = (
         case.per_rank,
-        None,
+        case.per_node,
         case.in_rank,
         case.per_expert,
         case.topk_idx,
@@ -231,7 +271,7 @@ def _biases_and_alignment(buffer, case, x):
 def _handle_built_again(buffer, case, x):
     sent = (
         case.per_rank,
-        None,
+        case.per_node,
         case.in_rank,
         case.per_expert,
         case.topk_idx,
@@ -244,10 +284,21 @@ def _handle_built_again(buffer, case, x):
     del handle
     other, _, _, _, _, _ = buffer.dispatch(torch.zeros_like(x), None, *sent)
     assert torch.equal(rows, kept), "results belong to the caller"
-    assert len(copy) == 6 and isinstance(copy, tuple)
+    assert len(copy) == (6 if case.nodes == 1 else 10) and isinstance(copy, tuple)
     summed, _, _ = buffer.combine(rows, copy)
     copies = case.in_rank.sum(1, keepdim=True)
     assert torch.allclose(summed.float(), copies * x.float(), rtol=1e-2, atol=1e-5)
+
+
+def _repeated(buffer, case, x):
+    """The same batch has the same bits, whatever the timing."""
+    sent = (case.per_rank, case.per_node, case.in_rank, case.per_expert)
+    first = None
+    for _ in range(20):
+        rows, _, _, _, handle, _ = buffer.dispatch(x, None, *sent)
+        bits = hash_tensors(rows, buffer.combine(rows, handle)[0])
+        first = bits if first is None else first
+        assert bits == first
 
 
 def _nvfp4(buffer, case):
@@ -258,7 +309,7 @@ def _nvfp4(buffer, case):
         words(case.tokens, HIDDEN // 64),
         torch.rand(case.tokens, 1),
     )
-    layout = (case.per_rank, None, case.in_rank, case.per_expert)
+    layout = (case.per_rank, case.per_node, case.in_rank, case.per_expert)
     received, ids, weights, counts, handle, _ = buffer.dispatch(sent, None, *layout)
     again = buffer.dispatch(sent, handle)[0]
     for part, mine, second in zip(sent, received, again):
@@ -364,7 +415,7 @@ def memory(group):
     x = torch.randn(case.tokens, HIDDEN).bfloat16()
     sent = (
         case.per_rank,
-        None,
+        case.per_node,
         case.in_rank,
         case.per_expert,
         case.topk_idx,
@@ -440,11 +491,14 @@ class LayoutTest(unittest.TestCase):
 
 
 class ThroughputTest(unittest.TestCase):
-    def test_two_ranks_pass_the_24_cases(self):
-        self.assertEqual(deep_ep_ranks.run(2, intranode, 48, 8, 1), [24] * 2)
+    def test_two_ranks_pass_the_cases_of_test_intranode(self):
+        self.assertEqual(deep_ep_ranks.run(2, throughput, 48, 8, 1), [32] * 2)
 
-    def test_four_ranks_pass_the_24_cases(self):
-        self.assertEqual(deep_ep_ranks.run(4, intranode, 31, 16, 2), [24] * 4)
+    def test_four_ranks_pass_the_cases_of_test_intranode(self):
+        self.assertEqual(deep_ep_ranks.run(4, throughput, 31, 16, 2), [32] * 4)
+
+    def test_two_nodes_of_two_ranks_pass_the_cases_of_test_internode(self):
+        self.assertEqual(deep_ep_ranks.run(4, throughput, 31, 16, 7, 2), [32] * 4)
 
     def test_ranks_without_nvlink_are_nodes(self):
         self.assertEqual(deep_ep_ranks.run(4, declared_nodes), [True] * 4)
@@ -452,8 +506,12 @@ class ThroughputTest(unittest.TestCase):
     def test_memory_follows_the_grant(self):
         self.assertEqual(deep_ep_ranks.run(2, memory), [True] * 2)
 
-    def test_eight_ranks_pass_the_24_cases(self):
-        self.assertEqual(deep_ep_ranks.run(8, intranode, 6, 16, 3), [24] * 8)
+    def test_eight_ranks_pass_the_cases_of_test_intranode(self):
+        self.assertEqual(deep_ep_ranks.run(8, throughput, 6, 16, 3), [32] * 8)
+
+    @unittest.skipIf(ON_GPU, "eight processes share few GPUs: see the other tests")
+    def test_four_nodes_of_two_ranks_pass_the_cases_of_test_internode(self):
+        self.assertEqual(deep_ep_ranks.run(8, throughput, 6, 16, 8, 4), [32] * 8)
 
 
 if __name__ == "__main__":
