@@ -3,7 +3,10 @@ package org.ep4j.conformance;
 import java.util.List;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import org.ep4j.config.WireName;
+import org.ep4j.conformance.round.Overflow;
 import org.ep4j.conformance.world.Available;
+import org.ep4j.conformance.world.NodeArguments;
 import org.ep4j.conformance.world.TestScale;
 import org.ep4j.conformance.world.World;
 import org.junit.jupiter.api.DynamicTest;
@@ -67,6 +70,29 @@ public abstract class EngineKit {
   @TestFactory
   final Stream<DynamicTest> randomCasesMatchTheOracle() {
     return Available.orSkipped(engine(), missing(), this::randomCases);
+  }
+
+  @TestFactory
+  final Stream<DynamicTest> dispatchesWithoutRoomAreRefusedOnAllRanks() {
+    return highThroughput()
+        ? Available.orSkipped(engine(), missing(), this::overflows)
+        : Stream.empty();
+  }
+
+  private Stream<DynamicTest> overflows() {
+    boolean between = !wire().isEmpty();
+    return worldSizes()
+        .filter(ranks -> ranks > 1 && ranks <= Overflow.MAX_RANKS)
+        .mapToObj(
+            ranks -> {
+              NodeArguments nodes =
+                  new NodeArguments(between ? ranks / 2 : 0, between ? wire() : WireName.AUTO);
+              List<String> arguments =
+                  nodes.behind(List.of(engine(), String.valueOf(TestScale.seed())));
+              return DynamicTest.dynamicTest(
+                  ranks + " ranks, no room",
+                  () -> world().run(ranks, OverflowJob.class, arguments));
+            });
   }
 
   private Stream<DynamicTest> randomCases() {

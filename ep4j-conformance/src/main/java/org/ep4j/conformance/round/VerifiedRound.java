@@ -115,8 +115,10 @@ public final class VerifiedRound {
       WorldRouting world = WorldRouting.of(placement, routings);
       Inputs inputs = new Inputs(seed);
       if (highThroughput) {
+        Layout layout = seed % 2 == 0 ? Layout.FLAT : Layout.EXPERT_MAJOR;
         boolean combines = operations > 1;
-        highThroughput(buffer, world, routings.get(buffer.rank()), inputs, seed, combines, arena);
+        Routing own = routings.get(buffer.rank());
+        highThroughput(buffer, layout, world, own, inputs, combines, arena);
       }
       if (buffer.config().lowLatency().isPresent() && operations > 2) {
         boolean combines = operations > 3;
@@ -136,14 +138,13 @@ public final class VerifiedRound {
 
   private static void highThroughput(
       ExpertBuffer buffer,
+      Layout layout,
       WorldRouting world,
       Routing routing,
       Inputs inputs,
-      long seed,
       boolean combines,
       Arena arena) {
     int rank = buffer.rank();
-    Layout layout = seed % 2 == 0 ? Layout.FLAT : Layout.EXPERT_MAJOR;
     Rows x = inputs.rows(Part.PAYLOAD, DType.BF16, HIDDEN);
     Tensor rows = inputs.tensor(Part.PAYLOAD, DType.BF16, rank, routing.tokens(), HIDDEN, arena);
     Dispatch dispatch = buffer.dispatch(layout, Tokens.of(rows), routing, DispatchOptions.DEFAULT);
@@ -160,6 +161,21 @@ public final class VerifiedRound {
       Rows expected = inputs.rows(Part.EXPERT_OUTPUT, DType.BF16, HIDDEN);
       new CombineOracle(world, layout, 1, ranksPerNode)
           .checkCombine(rank, combine, Terms.of(DType.BF16, HIDDEN, expected));
+    }
+  }
+
+  /** A dispatch of few tokens in that layout and its combine, verified. */
+  static void few(ExpertBuffer buffer, Layout layout, long seed, int tokens) {
+    int ranks = buffer.worldSize();
+    try (Arena arena = Arena.ofShared()) {
+      RoutingGenerator generator = new RoutingGenerator(RoutingKind.UNIFORM, seed, EXPERTS, TOP_K);
+      List<Routing> routings = new ArrayList<>();
+      for (int r = 0; r < ranks; r++) {
+        routings.add(generator.routing(r, tokens, arena));
+      }
+      WorldRouting world = WorldRouting.of(ExpertPlacement.blocks(EXPERTS, ranks), routings);
+      Routing own = routings.get(buffer.rank());
+      highThroughput(buffer, layout, world, own, new Inputs(seed), true, arena);
     }
   }
 

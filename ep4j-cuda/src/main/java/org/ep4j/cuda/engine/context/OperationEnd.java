@@ -10,6 +10,15 @@ import org.jspecify.annotations.Nullable;
  * is too: an event is made only for a caller that asks for it. Used by one thread at a time.
  */
 public final class OperationEnd implements ResultEnd {
+  /** What an operation has found out, known once the operation has ended. */
+  public interface Finding {
+    /**
+     * Throws if the operation of this ticket cannot be used although its kernels have run. Does
+     * nothing if the object serves another operation by now.
+     */
+    void check(long ticket);
+  }
+
   private final Completion completion;
   private String operation = "";
   private long number;
@@ -20,6 +29,7 @@ public final class OperationEnd implements ResultEnd {
   /** Whether results are in the order of the caller's stream, so that no thread waits for them. */
   private boolean inStreamOrder;
 
+  private @Nullable Finding finding;
   private @Nullable Event event;
 
   public OperationEnd(Completion completion) {
@@ -29,6 +39,7 @@ public final class OperationEnd implements ResultEnd {
   /** Nothing is enqueued, or the work has ended without an error. */
   public void none() {
     ticket = 0;
+    finding = null;
     event = null;
   }
 
@@ -45,7 +56,13 @@ public final class OperationEnd implements ResultEnd {
     operation = name;
     number = ordinal;
     ticket = end;
+    finding = null;
     event = null;
+  }
+
+  /** Whoever waits for the enqueued work gets the error of its finding, too. */
+  public void finds(Finding result) {
+    finding = result;
   }
 
   /** Waits for the work, unless it runs on the caller's stream. */
@@ -60,6 +77,9 @@ public final class OperationEnd implements ResultEnd {
   public void awaitHere() {
     if (ticket != 0) {
       completion.await(ticket, this);
+      if (finding != null) {
+        finding.check(ticket);
+      }
     }
   }
 
@@ -71,7 +91,7 @@ public final class OperationEnd implements ResultEnd {
     }
     Event end = event;
     if (end == null) {
-      end = new StreamEvent(completion, ticket, operation, number);
+      end = new StreamEvent(completion, ticket, operation, number, finding);
       event = end;
     }
     return end;

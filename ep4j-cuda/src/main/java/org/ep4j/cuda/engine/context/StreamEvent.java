@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine.context;
 import java.time.Duration;
 import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.execution.Event;
+import org.jspecify.annotations.Nullable;
 
 /** The end of one operation. */
 public final class StreamEvent implements Event {
@@ -13,15 +14,22 @@ public final class StreamEvent implements Event {
   private final long ticket;
   private final String operation;
   private final long number;
+  private final OperationEnd.@Nullable Finding finding;
 
   /**
    * @param number number of the operation, for messages; 0 if it has none
    */
-  public StreamEvent(Completion completion, long ticket, String operation, long number) {
+  StreamEvent(
+      Completion completion,
+      long ticket,
+      String operation,
+      long number,
+      OperationEnd.@Nullable Finding finding) {
     this.completion = completion;
     this.ticket = ticket;
     this.operation = operation;
     this.number = number;
+    this.finding = finding;
   }
 
   /** Whether operations of {@code other} need not wait for this event on the host. */
@@ -36,12 +44,18 @@ public final class StreamEvent implements Event {
 
   @Override
   public void await() {
-    boolean ignored = completion.awaitEvent(ticket, this, FOREVER);
+    boolean ignored = await(FOREVER);
   }
 
   @Override
   public boolean await(Duration timeout) {
-    return completion.awaitEvent(ticket, this, timeout);
+    if (!completion.awaitEvent(ticket, this, timeout)) {
+      return false;
+    }
+    if (finding != null) {
+      finding.check(ticket);
+    }
+    return true;
   }
 
   /** The operation, as messages name it. */

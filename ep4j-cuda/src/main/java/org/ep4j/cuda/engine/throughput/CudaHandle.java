@@ -5,9 +5,11 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.engine.context.OperationEnd;
 import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.throughput.HandlePool;
 import org.ep4j.engine.throughput.PooledHandle;
+import org.ep4j.error.ReceiveOverflowException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -15,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  * page-locked memory. Kernels of a buffer run in order, so a new dispatch may reuse a handle while
  * an older operation with it is still queued.
  */
-final class CudaHandle extends PooledHandle {
+final class CudaHandle extends PooledHandle implements OperationEnd.Finding {
   private static final int TICKET = 0;
   private static final int NEEDED = 8;
   private static final int RECEIVED = 16;
@@ -134,6 +136,18 @@ final class CudaHandle extends PooledHandle {
     }
   }
 
+  /**
+   * Throws if rows of the dispatch lack room on some rank: all ranks know all counts, so all ranks
+   * refuse. Counts have arrived.
+   */
+  @Override
+  public void check(long dispatched) {
+    if (ticket == dispatched && total(OVERFLOW_RANK) < handles.ranks()) {
+      throw new ReceiveOverflowException(
+          (int) total(OVERFLOW_RANK), total(OVERFLOW_NEEDED), total(OVERFLOW_LIMIT));
+    }
+  }
+
   private long total(int word) {
     return host.segment().get(ValueLayout.JAVA_LONG, at.totals + word);
   }
@@ -146,20 +160,6 @@ final class CudaHandle extends PooledHandle {
   @Override
   public long receivedRows() {
     return total(RECEIVED);
-  }
-
-  /** The rank that needs the most rows of those whose regions are too small, or -1. */
-  int overflowRank() {
-    int rank = (int) total(OVERFLOW_RANK);
-    return rank == handles.ranks() ? -1 : rank;
-  }
-
-  long overflowNeeded() {
-    return total(OVERFLOW_NEEDED);
-  }
-
-  long overflowLimit() {
-    return total(OVERFLOW_LIMIT);
   }
 
   /** Frees the memory when the buffer closes. */

@@ -24,7 +24,6 @@ import org.ep4j.engine.throughput.LentResult.CombineResult;
 import org.ep4j.engine.throughput.Results;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
-import org.ep4j.error.ReceiveOverflowException;
 import org.ep4j.execution.Execution;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
@@ -113,6 +112,9 @@ public final class HighThroughput {
     handles.pool().dispatched(handle);
     result.describe(tokens, cached);
     result.end.enqueued(cached ? CACHED : DISPATCH, 0, ticket, callersStream);
+    if (!cached && !handle.staticSizing) {
+      result.end.finds(handle);
+    }
     result.deliver(handle);
     received = handle;
     replayed |= captured;
@@ -156,7 +158,7 @@ public final class HighThroughput {
       long end = finish(handle.ticket, DISPATCH, execution);
       if (exact && (end == 0 || execution.stream() != null)) {
         handle.awaitCounts();
-        refuseOverflow(handle);
+        handle.check(handle.ticket);
       }
       done = true;
       return result(handle, tokens, false, end, execution.stream() != null, capturing);
@@ -274,14 +276,6 @@ public final class HighThroughput {
     }
     context.completion.await(ticket, operation);
     return 0;
-  }
-
-  /** All ranks know all counts, so all ranks refuse. */
-  private static void refuseOverflow(CudaHandle handle) {
-    if (handle.overflowRank() >= 0) {
-      throw new ReceiveOverflowException(
-          handle.overflowRank(), handle.overflowNeeded(), handle.overflowLimit());
-    }
   }
 
   private CudaHandle use(DispatchHandle given) {
