@@ -147,7 +147,8 @@ public interface ExpertBuffer extends AutoCloseable {
    * @param routing expert ids INT64 or INT32 [T, K] and optional weights FP32 [T, K]
    * @throws InvalidArgumentException if a shape, dtype or id is invalid; nothing is sent
    * @throws ReceiveOverflowException if the rows do not fit with {@link Sizing#EXACT}: on all
-   *     ranks, with the number of rows that suffices for all
+   *     ranks, with the number of rows that suffices for all; nothing is sent. The event and the
+   *     results of an asynchronous call throw it
    * @throws PeerTimeoutException if a peer is silent for {@link BufferConfig#timeout()}, or dead
    */
   default FlatDispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {

@@ -120,8 +120,12 @@ public final class DispatchParameters extends Struct {
 
   public final U64 alignment = u64("alignment");
 
-  /** 1: mark the rows without a token, up to {@code limit}. */
-  public final U64 fill = u64("fill");
+  /**
+   * 1: the caller has fixed the number of rows, at {@code limit}: rows without a token are marked,
+   * and rows without room are left out. 0: as many as arrive; no rank sends any if those of some
+   * rank lack room. Equal on all ranks.
+   */
+  public final U64 fixedRows = u64("fixed_rows");
 
   /** EXPERT_MAJOR, 1: clear the rows that pad the groups. */
   public final U64 zero = u64("zero");

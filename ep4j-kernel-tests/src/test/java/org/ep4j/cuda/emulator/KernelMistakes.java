@@ -37,6 +37,20 @@ final class KernelMistakes {
   static Stream<Mistake> all() {
     return Stream.of(
         new Mistake(
+            "rows are sent although those of some rank lack room",
+            "dispatch_world",
+            "dispatch/layout.cuh",
+            "slots.limit[d] = 0;",
+            "",
+            "though the dispatch is refused|route of a refused dispatch"),
+        new Mistake(
+            "a refused dispatch awaits rows",
+            "dispatch_world",
+            "dispatch/layout.cuh",
+            "slots.arriving[d] = 0;",
+            "",
+            "HANG\\nrank \\d+, EXPERT_MAJOR dispatch"),
+        new Mistake(
             "rows of a slot are miscounted: tokens get rows of other tokens",
             "internode_world",
             "internode/internode_sum.cuh",

@@ -65,7 +65,7 @@ class Dispatching {
   }
 
   std::shared_ptr<Handle> dispatch() {
-    auto handle = std::make_shared<Handle>(Handle{Routing(world, random), only_by_experts || random.once_in(2), false, {}, {}, {}, {}});
+    auto handle = std::make_shared<Handle>(Handle{Routing(world, random), only_by_experts || random.once_in(2), false, false, {}, {}, {}, {}});
     bool tight = random.once_in(8);
     for (u32 r = 0; r < world.ranks; r++) {
       u32 alignment = random.between(1, max_alignment);
@@ -75,13 +75,14 @@ class Dispatching {
       handle->limits.push_back(tight ? random.below((u32)needed + 2) : at.capacity);
       handle->overflow_rank = handle->overflow_rank || (!world.gone[r] && needed > handle->limits[r]);
     }
-    bool fill = tight || random.once_in(4);
+    bool fixed = random.once_in(tight ? 2 : 4);
+    handle->refused = handle->overflow_rank && !fixed;
     bool zero = random.once_in(2);
     auto payload = draw_payload(handle->routing);
     for (u32 r = 0; r < world.ranks; r++) {
       DispatchParameters p = constants(r);
       set_handle(p, *handle, r);
-      p.fill = fill;
+      p.fixed_rows = fixed;
       p.zero = zero;
       p.counts_ticket = tickets[r] + 1;
       handle->parameters.push_back(p);
@@ -340,7 +341,11 @@ class Dispatching {
         return;
       }
       check_numbers(*handle, r, p);
-      check_rows(*handle, *payload, r, p);
+      if (handle->refused) {
+        check_nothing_sent(*handle, *payload, r, p);
+      } else {
+        check_rows(*handle, *payload, r, p);
+      }
       // The caller may overwrite its input now.
       std::fill_n(payload->x[r], payload->sent_x[r].size(), (char)0xdd);
       std::fill_n(payload->scales[r], payload->sent_scales[r].size(), (char)0xdd);
@@ -439,7 +444,7 @@ class Dispatching {
         expect(p.expert_offsets[l], delivery.starts[l], "group", r, l);
       }
     }
-    for (u32 s = 0; !handle.by_experts && s <= world.ranks; s++) {
+    for (u32 s = 0; !handle.by_experts && !handle.refused && s <= world.ranks; s++) {
       expect(p.rank_offsets[s], delivery.from[s], "first token of source", r, s);
     }
     u32 overflow_rank = world.ranks;
@@ -478,9 +483,25 @@ class Dispatching {
         }
       }
     }
-    for (u64 i = delivery.rows.size(); p.fill && i < p.limit; i++) {
+    for (u64 i = delivery.rows.size(); p.fixed_rows && i < p.limit; i++) {
       expect((u64)(i64)tokens[i], -1ull, "token of no row", r, i);
       expect((u64)(i64)sources[i], -1ull, "source of no row", r, i);
+    }
+  }
+
+  // No row of this payload, whose bytes are random, and no route to one.
+  void check_nothing_sent(const Handle& handle, const Payload& payload, u32 r,
+                          const DispatchParameters& p) const {
+    const std::vector<Row>& rows = handle.deliveries[r].rows;
+    u64 bytes = payload.row_bytes;
+    for (u64 i = 0; i < std::min(rows.size(), (size_t)p.limit); i++) {
+      if (rows[i].some && std::memcmp(regions[r] + at.rows + i * bytes,
+                                      payload.sent_x[rows[i].source].data() + rows[i].token * bytes, bytes) == 0) {
+        fail("rank %u: row %llu was sent by rank %u though the dispatch is refused", r, i, rows[i].source);
+      }
+    }
+    for (u64 i = 0; i < p.tokens * p.top_k; i++) {
+      expect(p.routes[i], NO_ROUTE, "route of a refused dispatch", r, i);
     }
   }
 

@@ -15,6 +15,7 @@ struct Handle {
   Routing routing;
   bool by_experts;
   bool overflow_rank;  // some rank lacks room for its rows
+  bool refused;        // and the number of rows is not fixed: no rank sends any
   std::vector<u32> alignments;
   std::vector<u64> limits;
   std::vector<Delivery> deliveries;

@@ -313,7 +313,7 @@ final class Dispatcher {
     p.targets.set(handle.onDevice(at.targets));
     p.alignment.set(handle.alignment);
     p.limit.set(handle.limit);
-    p.fill.set(handle.staticSizing);
+    p.fixedRows.set(handle.staticSizing);
     p.countsTicket.set(handle.ticket);
     p.totals.set(handle.hostOnDevice(at.totals));
     p.rankOffsets.set(handle.hostOnDevice(at.rankOffsets));

@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(512, 1)
     publish_block(p, w, tiles, experts);
     publish_rank(p, w);
     find_slots(p, w, slots, tiles, 0);
+    refuse_overflow(p, slots);
     resolve_token_range(p, token_range, slots);
   }
   // The routes of this block are complete; warps of all blocks may send its tokens.

@@ -31,6 +31,7 @@ __device__ __forceinline__ void compute_layout(const DispatchParameters& p, cons
   }
   find_slots(p, w, slots, tiles, (u32)p.receive_slots);
   find_groups(p, w, groups, slots);
+  refuse_overflow(p, slots);
   resolve_rows(p, token_range, slots, groups);
   if (blockIdx.x == 0) {
     write_group_totals(p, w, slots, groups);

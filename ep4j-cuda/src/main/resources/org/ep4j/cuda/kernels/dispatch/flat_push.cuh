@@ -225,7 +225,7 @@ __device__ __forceinline__ void write_metadata(const DispatchParameters& p, cons
       write_run_metadata(p, to, slots.earlier[to], slots.base[to], rows, thread, threads);
     }
   }
-  if (p.fill) {
+  if (p.fixed_rows) {
     mark_unused(p, *slots.received, blockIdx.x * threads + thread, gridDim.x * threads);
   }
 }

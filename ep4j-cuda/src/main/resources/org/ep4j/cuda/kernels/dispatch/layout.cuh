@@ -155,7 +155,7 @@ struct RankSlots {
   u32* base;     // first slot of this block's rows
   u32* earlier;  // this rank's rows before them
   u32* rows;     // this block's rows
-  u32* limit;    // slots of the rank
+  u32* limit;    // slots of the rank; 0 if the dispatch is refused
   u32* accepted;    // rows that the rank accepts; FLAT: equal to `limit`
   u32* alignment;   // of the rank's groups
   u32* needed;   // rows that the rank would have to accept, for the totals
@@ -265,7 +265,26 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
   __syncthreads();
 }
 
-// The same from the handle of an earlier dispatch; blocks get equal parts.
+// All blocks, before they resolve routes: if a rank lacks room and the number of rows is not fixed, no rank
+// sends or awaits rows. All ranks know all counts, so all refuse, and each host throws.
+__device__ __forceinline__ void refuse_overflow(const DispatchParameters& p, const RankSlots& slots) {
+  if (p.fixed_rows) {
+    return;
+  }
+  bool lacks = false;
+  for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
+    lacks = lacks || slots.needed[d] > slots.accepted[d];
+  }
+  if (__syncthreads_or(lacks)) {
+    for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
+      slots.limit[d] = 0;
+      slots.arriving[d] = 0;
+    }
+    __syncthreads();
+  }
+}
+
+// The same as find_slots from the handle of an earlier dispatch; blocks get equal parts.
 __device__ __forceinline__ void restore_slots(const DispatchParameters& p, const RankSlots& slots) {
   u32 ranks = (u32)p.ranks;
   slots.clear(ranks);

@@ -41,7 +41,7 @@ __device__ __forceinline__ void mark_padding(const DispatchParameters& p, const 
       mark_empty(p, row, p.zero);
     }
   }
-  if (p.fill) {
+  if (p.fixed_rows) {
     for (u64 row = groups.starts[p.local_experts] + warp; row < p.limit; row += warps) {
       mark_empty(p, row, false);
     }

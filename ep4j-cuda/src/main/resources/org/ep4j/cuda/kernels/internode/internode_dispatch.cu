@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(512, 1)
       import_internode_counts(p, world, w);
     }
     find_slots(p, w, slots, tiles, 0);
+    refuse_overflow(p, slots);
     resolve_token_range(p, token_range, slots);
     if (blockIdx.x == 0) {
       write_totals(p, w, slots);
