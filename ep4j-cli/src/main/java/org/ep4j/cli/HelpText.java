@@ -59,6 +59,9 @@ final class HelpText {
               "ep4j verify",
               List.of("ep4j verify --vectors result", "ep4j verify --vectors cases --kind ll")),
           Map.entry(
+              "ep4j vectors",
+              List.of("ep4j vectors --output cases", "ep4j vectors --output cases --ranks 8")),
+          Map.entry(
               "ep4j plan",
               List.of(
                   "ep4j plan --machine h100-cx7 --ranks 64",

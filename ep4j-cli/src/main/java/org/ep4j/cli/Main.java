@@ -12,6 +12,7 @@ import org.ep4j.cli.text.StandardOutput;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.top.TopCommand;
 import org.ep4j.cli.vectors.RunCommand;
+import org.ep4j.cli.vectors.VectorsCommand;
 import org.ep4j.cli.vectors.VerifyCommand;
 import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
@@ -32,6 +33,7 @@ import picocli.CommandLine.Spec;
       ReportCommand.class,
       RunCommand.class,
       VerifyCommand.class,
+      VectorsCommand.class,
       PlanCommand.class,
       TopCommand.class,
       LaunchCommand.class,

@@ -155,15 +155,19 @@ public final class CaseDirectory {
             .hidden(metadata.hidden())
             .topK(metadata.topK())
             .experts(metadata.experts());
-    return metadata.lowLatency()
-        ? config.lowLatency(Math.max(metadata.maxTokens(), Math.max(1, maxTokens)))
-        : config.highThroughput(
-            HighThroughputConfig.builder()
-                .maxTokens(Math.max(1, maxTokens))
-                .rowDType(widestRow)
-                .expertAlignment(metadata.expertAlignment())
-                .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
-                .build());
+    if (metadata.lowLatency()) {
+      return config.lowLatency(Math.max(metadata.maxTokens(), Math.max(1, maxTokens)));
+    }
+    HighThroughputConfig.Builder highThroughput =
+        HighThroughputConfig.builder()
+            .maxTokens(Math.max(1, maxTokens))
+            .rowDType(widestRow)
+            .expertAlignment(metadata.expertAlignment());
+    return config.highThroughput(
+        metadata.byExperts()
+            // GPUs sum in this order what peers can read.
+            ? highThroughput.layouts(Layout.EXPERT_MAJOR).combineInPlace(true).build()
+            : highThroughput.layouts(Layout.FLAT, Layout.EXPERT_MAJOR).build());
   }
 
   /** Reads the file of a rank. */

@@ -42,7 +42,15 @@ final class CaseInputs {
   private final List<String> files = new ArrayList<>();
   private final List<Map<String, String>> types = new ArrayList<>();
   private final List<Long> expertRows = new ArrayList<>();
+
+  /** By rank: tokens that it receives. */
   private long[] received = {};
+
+  /** By expert: tokens that choose it. */
+  private long[] ofExperts = {};
+
+  private boolean grouped;
+  private long alignment = 1;
 
   CaseInputs(int ranks) {
     this.ranks = ranks;
@@ -59,6 +67,8 @@ final class CaseInputs {
     types.add(types(file));
     // The rows of low latency have slots of their own, which the run checks.
     expertRows.add(y == null || metadata.lowLatency() ? -1 : y.size(0));
+    grouped = metadata.byExperts();
+    alignment = metadata.expertAlignment();
     count(file, metadata);
   }
 
@@ -78,11 +88,11 @@ final class CaseInputs {
     }
     for (int rank = 0; rank < files.size(); rank++) {
       long rows = expertRows.get(rank);
-      if (rows >= 0 && rows != received[rank]) {
+      if (rows >= 0 && rows != received(rank)) {
         throw inconsistent(
             files.get(rank),
             "expert_out",
-            "has %d rows, but rank %d receives %d".formatted(rows, rank, received[rank]));
+            "has %d rows, but rank %d receives %d".formatted(rows, rank, received(rank)));
       }
     }
   }
@@ -125,6 +135,7 @@ final class CaseInputs {
     int experts = metadata.experts();
     ExpertPlacement placement = ExpertPlacement.blocks(experts, ranks);
     received = received.length == 0 ? new long[ranks] : received;
+    ofExperts = ofExperts.length == 0 ? new long[experts] : ofExperts;
     Tensor ids = file.tensor("topk_idx");
     long topK = ids.size(1);
     for (long token = 0; token < ids.size(0); token++) {
@@ -140,12 +151,26 @@ final class CaseInputs {
         }
         if (id >= 0) {
           sent[placement.rankOf((int) id)] = true;
+          ofExperts[(int) id]++;
         }
       }
       for (int rank = 0; rank < ranks; rank++) {
         received[rank] += sent[rank] ? 1 : 0;
       }
     }
+  }
+
+  /** The rows of a rank: one for each token; grouped by experts for each choice, and padding. */
+  private long received(int rank) {
+    if (!grouped) {
+      return received[rank];
+    }
+    ExpertPlacement placement = ExpertPlacement.blocks(ofExperts.length, ranks);
+    long rows = 0;
+    for (int l = 0; l < placement.localExperts(rank); l++) {
+      rows += Math.ceilDiv(ofExperts[placement.expertAt(rank, l)], alignment) * alignment;
+    }
+    return rows;
   }
 
   /** Element type and shape. */

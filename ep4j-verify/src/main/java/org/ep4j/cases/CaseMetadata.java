@@ -24,6 +24,7 @@ import org.jspecify.annotations.Nullable;
  * @param experts number of experts
  * @param topK choices per token
  * @param hidden elements of a row
+ * @param byExperts whether sums are in the order of experts, high-throughput rows grouped by them
  * @param expertAlignment counts per expert are rounded up to multiples of this number
  * @param maxTokens low latency: fixed maximum of tokens per rank, 0 if the file does not contain it
  * @param format low latency: format of the rows in a dispatch
@@ -36,6 +37,7 @@ public record CaseMetadata(
     int experts,
     int topK,
     int hidden,
+    boolean byExperts,
     int expertAlignment,
     int maxTokens,
     RowFormat format,
@@ -94,6 +96,7 @@ public record CaseMetadata(
         in.number(List.of("experts", "num_experts"), null),
         topK,
         hidden,
+        in.byExperts(),
         Math.max(1, in.number(List.of("expert_alignment"), 1)),
         in.maxTokens(lowLatency),
         nvFp4 ? RowFormat.NVFP4 : fp8 ? RowFormat.FP8 : RowFormat.BF16,
@@ -109,6 +112,7 @@ public record CaseMetadata(
     fields.put("experts", experts);
     fields.put("topk", topK);
     fields.put("hidden", hidden);
+    fields.put("order", byExperts ? "expert" : "rank");
     fields.put("expert_alignment", expertAlignment);
     fields.put("max_tokens", maxTokens);
     fields.put("format of the rows", format);
@@ -158,6 +162,15 @@ public record CaseMetadata(
         case "ll", "low_latency" -> true;
         case "ht", "high_throughput", "normal" -> false;
         default -> throw bad("metadata kind is '" + kind + "'; it must be 'ht' or 'll'");
+      };
+    }
+
+    boolean byExperts() {
+      String order = text("order");
+      return switch (order == null ? "rank" : order) {
+        case "rank" -> false;
+        case "expert" -> true;
+        default -> throw bad("metadata order is '" + order + "'; it must be 'rank' or 'expert'");
       };
     }
 

@@ -8,6 +8,8 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
+import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
@@ -18,6 +20,7 @@ import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Tokens;
+import org.ep4j.config.Layout;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.io.SafetensorsException;
@@ -42,6 +45,10 @@ public final class CaseRunner {
           "topk_weights",
           "expert_out",
           "max_tokens");
+
+  /** Outputs with a row for each received row; a dispatch does not define those of padding. */
+  private static final List<String> RECEIVED =
+      List.of("recv_x", "recv_x_scales", "recv_x_global_scales");
 
   private CaseRunner() {}
 
@@ -103,11 +110,20 @@ public final class CaseRunner {
         DispatchOptions.builder().expertAlignment(file.metadata().expertAlignment()).build();
     Tokens tokens =
         new Tokens(file.tensor("x"), file.find("x_scales"), file.find("x_global_scales"));
-    FlatDispatch dispatch = buffer.dispatch(tokens, routing, options);
+    boolean byExperts = file.metadata().byExperts();
+    Dispatch dispatch =
+        buffer.dispatch(byExperts ? Layout.EXPERT_MAJOR : Layout.FLAT, tokens, routing, options);
     keep(outputs, "recv_x", dispatch.x(), out);
     keep(outputs, "recv_x_scales", Outputs.scales(dispatch), out);
     keep(outputs, "recv_x_global_scales", Outputs.globalScales(dispatch), out);
-    keep(outputs, "recv_topk_idx", dispatch.topkIdx(), out);
+    if (byExperts) {
+      clearPadding(outputs, dispatch.sourceTokens().onHost(out));
+    }
+    keep(
+        outputs,
+        "recv_topk_idx",
+        dispatch instanceof FlatDispatch flat ? flat.topkIdx() : null,
+        out);
     keep(outputs, "recv_topk_weights", Outputs.weights(dispatch), out);
     keep(outputs, "num_recv_tokens_per_expert", dispatch.alignedCounts(), out);
     try (DispatchHandle handle = dispatch.handle()) {
@@ -129,6 +145,12 @@ public final class CaseRunner {
         // The recorded sums are those of one node: the same bits across any number of nodes.
         CombineOptions.Builder combining = CombineOptions.builder().partialRounding(false);
         Tensor weights = outputs.get("recv_topk_weights");
+        if (byExperts) {
+          Tensor readByPeers = dispatch.combineInput(y.dtype()).rows(0, y.size(0));
+          readByPeers.copyFrom(y.segment());
+          y = readByPeers;
+          combining.order(CombineOrder.EXPERT).applyWeights(weights != null);
+        }
         if (weights != null) {
           combining.topkWeights(weights);
         }
@@ -174,7 +196,10 @@ public final class CaseRunner {
               placed,
               routing,
               dispatch.handle(),
-              LowLatencyCombineOptions.builder().logFmt(metadata.logFmt()).build());
+              LowLatencyCombineOptions.builder()
+                  .logFmt(metadata.logFmt())
+                  .order(metadata.byExperts() ? CombineOrder.EXPERT : CombineOrder.CHOICE)
+                  .build());
       keep(outputs, "combined_x", combine.x(), out);
     }
     return outputs;
@@ -233,6 +258,18 @@ public final class CaseRunner {
       Map<String, Tensor> outputs, String name, @Nullable Tensor tensor, Arena out) {
     if (tensor != null) {
       outputs.put(name, SafetensorsFile.copyOf(tensor, out));
+    }
+  }
+
+  /** Zeros in received rows without a token, whose contents are undefined. */
+  private static void clearPadding(Map<String, Tensor> outputs, Tensor sourceTokens) {
+    for (String name : RECEIVED) {
+      Tensor rows = outputs.get(name);
+      for (long row = 0; rows != null && row < rows.size(0); row++) {
+        if (sourceTokens.getInt(row) < 0) {
+          rows.rows(row, row + 1).segment().fill((byte) 0);
+        }
+      }
     }
   }
 

@@ -1,5 +1,6 @@
 package org.ep4j.verify;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
@@ -126,16 +127,55 @@ public final class CombineOracle {
     } else {
       weights = check.tensor("topkWeights", weights, DType.FP32, tokens, world.topK());
     }
-    boolean flat = plans[rank].layout == Layout.FLAT;
-    int[][] rows = rowsOfTokens(rank, flat);
-    float[] sum = new float[terms.hidden()];
-    float[] partial = new float[terms.hidden()];
     float[] sumOfWeights = new float[world.topK()];
-    float[] node = new float[terms.hidden()];
-    float[] nodeWeights = new float[world.topK()];
-    long rowBytes = terms.dtype().bytes(terms.hidden());
-    MemorySegment expected = MemorySegment.ofArray(new byte[(int) rowBytes]);
+    MemorySegment expected =
+        MemorySegment.ofArray(new byte[(int) terms.dtype().bytes(terms.hidden())]);
+    TokenSums sums = new TokenSums(rank, terms);
     for (int t = 0; t < tokens; t++) {
+      sums.of(t, expected, sumOfWeights);
+      check.bytes(
+          "x", expected, x.segment(), t * expected.byteSize(), new Check.Location(t, rank, t, -1));
+      if (terms.weights() != null && weights != null) {
+        checkWeights(check, rank, t, sumOfWeights, weights);
+      }
+    }
+  }
+
+  /** The sums of {@code rank}'s own tokens [T, H]. */
+  public Tensor sums(int rank, Terms terms, Arena arena) {
+    int tokens = world.tokens(rank);
+    Tensor sums = Tensor.allocate(arena, terms.dtype(), tokens, terms.hidden());
+    long rowBytes = terms.dtype().bytes(terms.hidden());
+    TokenSums of = new TokenSums(rank, terms);
+    for (int t = 0; t < tokens; t++) {
+      of.of(t, sums.segment().asSlice(t * rowBytes, rowBytes), new float[world.topK()]);
+    }
+    return sums;
+  }
+
+  /** The sums of the tokens of one rank, one token after the other. */
+  private final class TokenSums {
+    private final int rank;
+    private final Terms terms;
+    private final boolean flat;
+    private final int[][] rows;
+    private final float[] sum;
+    private final float[] partial;
+    private final float[] node;
+    private final float[] nodeWeights = new float[world.topK()];
+
+    TokenSums(int rank, Terms terms) {
+      this.rank = rank;
+      this.terms = terms;
+      flat = plans[rank].layout == Layout.FLAT;
+      rows = rowsOfTokens(rank, flat);
+      sum = new float[terms.hidden()];
+      partial = new float[terms.hidden()];
+      node = new float[terms.hidden()];
+    }
+
+    /** Writes the sum of token {@code t}, and the sums of its weights. */
+    void of(int t, MemorySegment result, float[] sumOfWeights) {
       Arrays.fill(sum, 0);
       addBias(sum, terms.bias0(), terms.dtype(), rank, t);
       addBias(sum, terms.bias1(), terms.dtype(), rank, t);
@@ -161,11 +201,7 @@ public final class CombineOracle {
       if (byExperts) {
         addChain(sum, sumOfWeights, rank, t, rows, terms);
       }
-      Floats.store(sum, expected, terms.dtype());
-      check.bytes("x", expected, x.segment(), t * rowBytes, new Check.Location(t, rank, t, -1));
-      if (terms.weights() != null && weights != null) {
-        checkWeights(check, rank, t, sumOfWeights, weights);
-      }
+      Floats.store(sum, result, terms.dtype());
     }
   }
 

@@ -72,6 +72,8 @@ public final class RunCommand implements Callable<Integer> {
 
   private static final List<String> KINDS = List.of("ht", "ll");
 
+  private static final List<String> ORDERS = List.of("rank", "expert");
+
   @Option(names = "--kind", paramLabel = "ht|ll", description = "High throughput or low latency.")
   private @Nullable String kind;
 
@@ -94,6 +96,14 @@ public final class RunCommand implements Callable<Integer> {
   private @Nullable Integer maxTokens;
 
   @Option(
+      names = "--order",
+      paramLabel = "rank|expert",
+      description =
+          "Order of sums: expert adds by ascending experts, and high-throughput rows are grouped by"
+              + " expert; default rank, in ll the order of a token's choices.")
+  private @Nullable String order;
+
+  @Option(
       names = "--metadata",
       paramLabel = "K=V",
       description = "Another metadata string, for example use_fp8=true; can be repeated.")
@@ -113,6 +123,12 @@ public final class RunCommand implements Callable<Integer> {
         "--kind",
         String.valueOf(kind),
         "one of ht, ll");
+    CommandSpecs.checkValue(
+        command,
+        order == null || ORDERS.contains(order),
+        "--order",
+        String.valueOf(order),
+        "one of rank, expert");
     CommandSpecs.check(
         command,
         !sameDirectory(),
@@ -186,6 +202,7 @@ public final class RunCommand implements Callable<Integer> {
     Map<String, String> given = new LinkedHashMap<>(metadata);
     put(given, "kind", kind);
     put(given, "experts", experts);
+    put(given, "order", order);
     put(given, "expert_alignment", expertAlignment);
     put(given, "max_tokens", maxTokens);
     return given;

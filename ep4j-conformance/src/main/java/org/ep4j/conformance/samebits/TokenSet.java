@@ -1,6 +1,6 @@
 package org.ep4j.conformance.samebits;
 
-import java.util.Random;
+import java.util.random.RandomGenerator;
 import java.util.stream.IntStream;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.FloatConversions;
@@ -9,7 +9,7 @@ import org.ep4j.tensor.FloatConversions;
  * Tokens with experts and weights, whatever ranks they come from, and the result of each by
  * definition of {@link org.ep4j.CombineOrder#EXPERT}.
  */
-public final class TokenSet {
+final class TokenSet {
   final int experts;
   final int topK;
   final int hidden;
@@ -22,6 +22,7 @@ public final class TokenSet {
   /** By token: values, exact in the type of the rows. */
   final float[][] x;
 
+  /** Row {@code biases * t + b}: bias b of token t. */
   final float[][] bias;
 
   /** By token and choice; -1 = none. */
@@ -29,23 +30,24 @@ public final class TokenSet {
 
   final float[][] weights;
 
-  /** Draws tokens whose rows have type {@code dtype}. */
-  public TokenSet(Random random, DType dtype, boolean lowLatency) {
-    this.dtype = dtype;
-    experts = 1 + random.nextInt(20);
-    topK = 1 + random.nextInt(Math.min(experts, 6));
-    hidden = lowLatency ? 128 * (1 + random.nextInt(2)) : 8 * (1 + random.nextInt(9));
-    biases = lowLatency ? 0 : random.nextInt(3);
-    applied = lowLatency || random.nextBoolean();
-    int tokens = 1 + random.nextInt(40);
+  /** Draws tokens that fit into a buffer. */
+  TokenSet(RandomGenerator random, TokenLimits limits) {
+    experts = limits.experts();
+    dtype = limits.dtypes().get(random.nextInt(limits.dtypes().size()));
+    topK = 1 + random.nextInt(limits.topK());
+    hidden = limits.hiddenUnit() * (1 + random.nextInt(limits.hidden() / limits.hiddenUnit()));
+    biases = limits.lowLatency() ? 0 : random.nextInt(3);
+    applied = limits.lowLatency() || random.nextBoolean();
+    int tokens = 1 + random.nextInt(limits.tokens());
     x = new float[tokens][];
-    bias = new float[2 * tokens][];
+    bias = new float[biases * tokens][];
     ids = new long[tokens][];
     weights = new float[tokens][];
     for (int t = 0; t < tokens; t++) {
       x[t] = values(random);
-      bias[2 * t] = values(random);
-      bias[2 * t + 1] = values(random);
+      for (int b = 0; b < biases; b++) {
+        bias[biases * t + b] = values(random);
+      }
       int[] shuffled = shuffled(random, experts);
       ids[t] = new long[topK];
       weights[t] = new float[topK];
@@ -56,7 +58,7 @@ public final class TokenSet {
     }
   }
 
-  static int[] shuffled(Random random, int count) {
+  static int[] shuffled(RandomGenerator random, int count) {
     int[] numbers = IntStream.range(0, count).toArray();
     for (int i = count - 1; i > 0; i--) {
       int j = random.nextInt(i + 1);
@@ -68,10 +70,10 @@ public final class TokenSet {
   }
 
   /** Numbers of very different size: their sums depend on the order. */
-  private float[] values(Random random) {
+  private float[] values(RandomGenerator random) {
     float[] row = new float[hidden];
     for (int i = 0; i < hidden; i++) {
-      row[i] = rounded((float) (random.nextGaussian() * Math.pow(2, random.nextInt(12) - 6)));
+      row[i] = rounded(Math.scalb((float) random.nextGaussian(), random.nextInt(12) - 6));
     }
     return row;
   }
@@ -89,28 +91,28 @@ public final class TokenSet {
   }
 
   /**
-   * What a logical expert makes of a row, in the type of the rows. Rows of two experts may cancel,
-   * those of a third are lost beside them: the order of a sum shows in the bits of BF16, too.
+   * What a logical expert makes of rows, in their type. Rows of two experts may cancel, those of a
+   * third are lost beside them: the order of a sum shows in the bits of BF16, too.
    */
-  float[] expert(long expert, float[] row) {
-    float[] out = new float[hidden];
-    for (int i = 0; i < hidden; i++) {
+  float[] expert(long expert, float[] rows) {
+    float[] out = new float[rows.length];
+    for (int i = 0; i < rows.length; i++) {
       out[i] =
           switch ((int) (expert % 3)) {
-            case 0 -> row[i];
-            case 1 -> -row[i];
-            default -> rounded(row[i] * 0x1p-20f * (1 + 0.37f * expert));
+            case 0 -> rows[i];
+            case 1 -> -rows[i];
+            default -> rounded(rows[i] * 0x1p-20f * (1 + 0.37f * expert));
           };
     }
     return out;
   }
 
   /** The result of a token: a function of its own row, experts, weights and biases. */
-  public float[] result(int token) {
+  float[] result(int token) {
     float[] sum = new float[hidden];
     for (int b = 0; b < biases; b++) {
       for (int i = 0; i < hidden; i++) {
-        sum[i] += bias[2 * token + b][i];
+        sum[i] += bias[biases * token + b][i];
       }
     }
     for (long expert = 0; expert < experts; expert++) {

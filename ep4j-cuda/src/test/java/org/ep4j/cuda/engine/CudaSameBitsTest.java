@@ -19,7 +19,12 @@ class CudaSameBitsTest extends SameBitsKit {
   }
 
   @Override
-  protected int cases() {
-    return TestScale.of(40, 400);
+  protected int worlds() {
+    return TestScale.of(40, 100);
+  }
+
+  @Override
+  protected int casesOfWorld() {
+    return TestScale.of(2, 100);
   }
 }

@@ -11,7 +11,12 @@ class SameBitsTest extends SameBitsKit {
   }
 
   @Override
-  protected int cases() {
-    return TestScale.of(40, 10_000);
+  protected int worlds() {
+    return TestScale.of(40, 2500);
+  }
+
+  @Override
+  protected int casesOfWorld() {
+    return TestScale.of(2, 4);
   }
 }
