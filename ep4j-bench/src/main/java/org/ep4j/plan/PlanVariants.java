@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class PlanVariants {
   /** Ranks of the largest world, in multiples of those of the request. */
-  private static final int MOST_RANKS = 4;
+  private static final int MAX_MULTIPLE = 4;
 
   /** Parts of a machine, and the constants that are their rates. */
   private static final Map<Term, List<ProfileConstant>> RATES =
@@ -102,7 +102,7 @@ public final class PlanVariants {
    */
   public List<Variant> overRanks(int nodeSize) {
     TreeSet<Integer> worlds = new TreeSet<>(List.of(request.ranks()));
-    for (int ranks = 2; ranks <= MOST_RANKS * request.ranks(); ranks *= 2) {
+    for (int ranks = 2; ranks <= MAX_MULTIPLE * request.ranks(); ranks *= 2) {
       worlds.add(ranks);
     }
     // Traffic of drawn tokens takes up to seconds for each world.
@@ -128,8 +128,8 @@ public final class PlanVariants {
     return other == request ? Plan.of(profile, request, traffic) : Plan.of(profile, other);
   }
 
-  private static int greatestDivisor(int ranks, int most) {
-    int divisor = Math.min(ranks, most);
+  private static int greatestDivisor(int ranks, int max) {
+    int divisor = Math.min(ranks, max);
     while (ranks % divisor != 0) {
       divisor--;
     }

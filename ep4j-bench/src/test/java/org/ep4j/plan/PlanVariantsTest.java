@@ -56,10 +56,10 @@ class PlanVariantsTest {
 
   @Test
   void moreSmsThanAGpuHasArePlannedByNoVariant() {
-    PlanRequest most = Requests.ht(8, 8).sms(100).build();
+    PlanRequest many = Requests.ht(8, 8).sms(100).build();
     PlanRequest all = Requests.ht(8, 8).sms(132).build();
 
-    PlanVariants.Variant more = new PlanVariants(MACHINE, most).faster().get(Term.SM);
+    PlanVariants.Variant more = new PlanVariants(MACHINE, many).faster().get(Term.SM);
 
     assertThat(Objects.requireNonNull(more).request().sms()).isEqualTo(132);
     assertThat(new PlanVariants(MACHINE, all).faster()).doesNotContainKey(Term.SM);
