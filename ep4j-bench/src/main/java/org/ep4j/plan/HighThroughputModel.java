@@ -13,8 +13,6 @@ import java.util.Map;
  * 26 % more if two are equal.
  */
 final class HighThroughputModel {
-  private static final Term[] OVERLAPPING = {Term.NVLINK, Term.NIC, Term.SM, Term.MEMORY};
-
   private final Operation operation;
   private final PlanRequest request;
 
@@ -60,8 +58,8 @@ final class HighThroughputModel {
   /** (nvlink^3 + nic^3 + sm^3 + memory^3)^(1/3). */
   static double overlapped(Map<Term, Double> terms) {
     double sum = 0;
-    for (Term term : OVERLAPPING) {
-      double micros = terms.getOrDefault(term, 0.0);
+    for (Map.Entry<Term, Double> term : terms.entrySet()) {
+      double micros = term.getKey().overlaps() ? term.getValue() : 0;
       sum += micros * micros * micros;
     }
     return Math.cbrt(sum);

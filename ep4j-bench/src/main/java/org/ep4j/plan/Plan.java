@@ -20,7 +20,11 @@ public record Plan(Prediction dispatch, Prediction combine, double imbalance) {
   public static Plan of(MachineProfile profile, PlanRequest request) {
     check(profile, ProfileConstant.SMS, "sms", request.sms());
     check(profile, ProfileConstant.RANKS_PER_NODE, "ranks-per-node", request.ranksPerNode());
-    Traffic traffic = Traffic.of(request);
+    return of(profile, request, Traffic.of(request));
+  }
+
+  /** The same for traffic that is known, which depends on neither SMs nor the machine. */
+  static Plan of(MachineProfile profile, PlanRequest request, Traffic traffic) {
     return new Plan(
         predict(Operation.dispatch(profile, request), traffic),
         predict(Operation.combine(profile, request), traffic),

@@ -152,6 +152,44 @@ public record PlanRequest(
         other);
   }
 
+  /** The same request with another number of SMs. */
+  public PlanRequest withSms(int other) {
+    return new PlanRequest(
+        kind,
+        ranks,
+        ranksPerNode,
+        tokens,
+        hidden,
+        topK,
+        experts,
+        dtype,
+        routing,
+        other,
+        backend,
+        placement);
+  }
+
+  /**
+   * The same request of other ranks, with experts in blocks.
+   *
+   * @throws InvalidArgumentException if the experts cannot lie in equal blocks, or too many ranks
+   */
+  PlanRequest withRanks(int otherRanks, int otherRanksPerNode) {
+    return new PlanRequest(
+        kind,
+        otherRanks,
+        otherRanksPerNode,
+        tokens,
+        hidden,
+        topK,
+        experts,
+        dtype,
+        routing,
+        sms,
+        backend,
+        null);
+  }
+
   private static void range(String field, int value, int greatest) {
     check(value >= 1 && value <= greatest, field, value, "1.." + greatest, "correct it");
   }

@@ -2,7 +2,9 @@ package org.ep4j.plan;
 
 import java.util.Collections;
 import java.util.EnumMap;
+import java.util.EnumSet;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * The predicted time of an operation.
@@ -14,12 +16,29 @@ import java.util.Map;
  *     rank and own node included; low latency counts a row once an expert
  * @param limit the largest term
  * @param terms each part alone, in microseconds; parts that overlap do not add up to {@code micros}
+ * @param path the terms that make up {@code micros}: all of high throughput, those of the slowest
+ *     path of low latency
  */
 public record Prediction(
-    double micros, double callMicros, double gbps, Term limit, Map<Term, Double> terms) {
+    double micros,
+    double callMicros,
+    double gbps,
+    Term limit,
+    Map<Term, Double> terms,
+    Set<Term> path) {
   /** Copies the terms. */
   public Prediction {
     terms = Collections.unmodifiableMap(new EnumMap<>(terms));
+    path = Collections.unmodifiableSet(EnumSet.copyOf(path));
+  }
+
+  /** What the overlapping terms take together: {@code micros} without the terms that add to it. */
+  public double overlappedMicros() {
+    double micros = this.micros;
+    for (Map.Entry<Term, Double> term : terms.entrySet()) {
+      micros -= term.getKey().overlaps() ? 0 : term.getValue();
+    }
+    return micros;
   }
 
   static Prediction of(
@@ -29,6 +48,7 @@ public record Prediction(
       Map<Term, Double> candidates,
       Map<Term, Double> terms) {
     Term limit = Collections.max(candidates.entrySet(), Map.Entry.comparingByValue()).getKey();
-    return new Prediction(micros, callMicros, bytes / micros / 1e3, limit, terms);
+    return new Prediction(
+        micros, callMicros, bytes / micros / 1e3, limit, terms, candidates.keySet());
   }
 }

@@ -67,10 +67,19 @@ public enum ProfileConstant {
     return name().toLowerCase(Locale.ROOT);
   }
 
+  /** Unit of the value. */
+  public String unit() {
+    return unit;
+  }
+
+  /** Whether it counts something: its value is a whole number. */
+  public boolean counts() {
+    return this == RANKS_PER_NODE || this == SMS || this == NIC_PORTS;
+  }
+
   /** Whether the constant can have this value. */
   boolean allows(double value) {
-    boolean counted = this == RANKS_PER_NODE || this == SMS || this == NIC_PORTS;
-    return value >= least && value <= greatest && (!counted || value == Math.rint(value));
+    return value >= least && value <= greatest && (!counts() || value == Math.rint(value));
   }
 
   /** The allowed value next to {@code value}, of a constant that counts nothing. */

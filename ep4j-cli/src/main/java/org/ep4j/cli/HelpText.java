@@ -64,7 +64,7 @@ final class HelpText {
           Map.entry(
               "ep4j plan",
               List.of(
-                  "ep4j plan --machine h100-cx7 --ranks 64",
+                  "ep4j plan --machine h100-cx7 --ranks 64 --html plan.html",
                   "ep4j plan --machine h800-cx7 --kind ll --ranks 32 --json plan.json",
                   "ep4j plan --machine h200 --routing zipf --balance --placement-out p.json",
                   "ep4j plan --machine h100-cx7 --ranks 64 --simulate --slow-nic 9:0.5",

@@ -5,12 +5,15 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.ep4j.BufferSizes;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.report.PageFile;
 import org.ep4j.cli.text.Json;
 import org.ep4j.cli.text.OutputFile;
 import org.ep4j.cli.text.Style;
@@ -182,6 +185,14 @@ public final class PlanCommand implements Callable<Integer> {
               + " error.")
   private @Nullable Path json;
 
+  @Option(
+      names = "--html",
+      paramLabel = "FILE",
+      description =
+          "Write a page with plots, too: what limits each operation, time against ranks and SMs."
+              + " One file that loads nothing. - is standard output.")
+  private @Nullable Path html;
+
   @Spec private @Nullable CommandSpec spec;
 
   /** Used by picocli. */
@@ -199,14 +210,14 @@ public final class PlanCommand implements Callable<Integer> {
     placements.check(CommandSpecs.require(spec));
     Perturbations perturbations = simulation.perturbations(CommandSpecs.require(spec));
     OutputFile placementFile = placements.output();
-    boolean toOutput = file != null && file.isStandardOutput();
-    boolean placementToOutput = placementFile != null && placementFile.isStandardOutput();
-    CommandSpecs.check(
-        spec,
-        file == null || placementFile == null || !file.isSameAs(placementFile),
-        ErrorCode.CONFLICTING_OPTIONS,
-        "--placement-out and --json name the same file, " + placementFile + ": name two");
-    boolean taken = toOutput || placementToOutput;
+    OutputFile page = html == null ? null : PageFile.checked(spec, "--html", html);
+    differ("--placement-out", placementFile, "--json", file);
+    differ("--html", page, "--json", file);
+    differ("--html", page, "--placement-out", placementFile);
+    boolean taken =
+        Stream.of(file, placementFile, page)
+            .filter(Objects::nonNull)
+            .anyMatch(OutputFile::isStandardOutput);
     PrintWriter tables = taken ? CommandSpecs.require(spec).commandLine().getErr() : out;
     MachineProfile profile = fitted(ProfileFile.read(machine), tables);
     compare(profile, tables);
@@ -220,6 +231,7 @@ public final class PlanCommand implements Callable<Integer> {
     SimulatedReport simulated =
         simulation.isSimulate() ? SimulatedReport.of(profile, request, perturbations) : null;
     PlanReport report = new PlanReport(profile, request, plan, memory, gain, simulated);
+    String pageText = page == null ? "" : PlanPage.of(report, nodeSize(profile, request));
     tables.print(report.text(Style.detect()));
     tables.flush();
     if (file != null) {
@@ -228,7 +240,27 @@ public final class PlanCommand implements Callable<Integer> {
     if (placementFile != null) {
       placementFile.write(PlacementFile.text(request.placed()));
     }
+    if (page != null) {
+      page.write(pageText);
+    }
     return ExitCodes.OK;
+  }
+
+  /** Refuses two options that name one file. */
+  private void differ(
+      String option, @Nullable OutputFile file, String other, @Nullable OutputFile otherFile) {
+    CommandSpecs.check(
+        spec,
+        file == null || otherFile == null || !file.isSameAs(otherFile),
+        ErrorCode.CONFLICTING_OPTIONS,
+        option + " and " + other + " name the same file, " + file + ": name two");
+  }
+
+  /** Ranks of a full node: as many as the machine has, unless the request has smaller ones. */
+  private int nodeSize(MachineProfile profile, PlanRequest request) {
+    return ranksPerNode == null && request.nodes() == 1
+        ? profile.count(ProfileConstant.RANKS_PER_NODE)
+        : request.ranksPerNode();
   }
 
   private String profileText() {

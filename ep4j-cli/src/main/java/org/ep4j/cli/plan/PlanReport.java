@@ -1,6 +1,8 @@
 package org.ep4j.cli.plan;
 
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import org.ep4j.BufferSizes;
@@ -38,6 +40,9 @@ record PlanReport(
     BufferSizes memory,
     @Nullable PlacementGain gain,
     @Nullable SimulatedReport simulated) {
+  /** The combine with the format of its rows. */
+  static final String COMBINE = "combine BF16";
+
   /** The table, and notes on its units. */
   String text(Style style) {
     StringBuilder text = new StringBuilder();
@@ -58,22 +63,7 @@ record PlanReport(
     text.append(style.bold(title))
         .append(Wrapped.lines(heading, Table.WIDTH).substring(title.length()))
         .append("\n\n");
-    Table table =
-        new Table(
-            "",
-            "time",
-            "GB/s\n" + unit(),
-            "limit",
-            "NVLink",
-            "NIC",
-            "SMs",
-            "memory",
-            "fill",
-            "fixed",
-            "incast");
-    row(table, "dispatch " + request.dtype(), plan.dispatch());
-    row(table, "combine BF16", plan.combine());
-    text.append(table.render(style));
+    text.append(table().render(style));
     text.append('\n')
         .append(
             "Times of kernels%s; a call takes %s more. Memory of a rank that peers reach: %s.%n"
@@ -94,7 +84,25 @@ record PlanReport(
     return text.toString();
   }
 
-  private Table gainTable(PlacementGain found) {
+  /** The predicted times with their parts. */
+  Table table() {
+    List<String> columns = new ArrayList<>(List.of("", "time", "GB/s\n" + unit(), "limit"));
+    for (Term term : Term.values()) {
+      columns.add(term.label());
+    }
+    Table table = new Table(columns.toArray(String[]::new));
+    row(table, dispatchLabel(), plan.dispatch());
+    row(table, COMBINE, plan.combine());
+    return table;
+  }
+
+  /** The dispatch with the format of its rows. */
+  String dispatchLabel() {
+    return "dispatch " + request.dtype();
+  }
+
+  /** What the placement changes against experts in blocks. */
+  Table gainTable(PlacementGain found) {
     ReplicatedPlacement placed = request.placed();
     Table table = new Table("", "blocks", "placed", "gain");
     gainRow(table, "dispatch", found.blocks().dispatch(), found.placed().dispatch());
@@ -129,14 +137,16 @@ record PlanReport(
     return Units.fixed(factor, 2) + " x";
   }
 
-  private String unit() {
+  /** What GB/s count, as published tables name it. */
+  String unit() {
     if (request.kind() == PlanKind.LL) {
       return "per expert";
     }
     return request.nodes() > 1 ? "RDMA" : "NVLink";
   }
 
-  private String routing() {
+  /** The routing in a word. */
+  String routing() {
     return switch (request.routing()) {
       case RecordedRouting recorded -> "recorded (" + recorded.tokens() + " tokens)";
       case DrawnRouting drawn when drawn.groups() > 0 -> "grouped:" + drawn.groups();
@@ -145,18 +155,17 @@ record PlanReport(
   }
 
   private static void row(Table table, String name, Prediction prediction) {
-    table.row(
-        name,
-        Units.micros(prediction.micros()),
-        Units.significant(prediction.gbps()),
-        prediction.limit().word(),
-        cell(prediction, Term.NVLINK),
-        cell(prediction, Term.NIC),
-        cell(prediction, Term.SM),
-        cell(prediction, Term.MEMORY),
-        cell(prediction, Term.FILL),
-        cell(prediction, Term.FIXED),
-        cell(prediction, Term.INCAST));
+    List<String> cells =
+        new ArrayList<>(
+            List.of(
+                name,
+                Units.micros(prediction.micros()),
+                Units.significant(prediction.gbps()),
+                prediction.limit().word()));
+    for (Term term : Term.values()) {
+      cells.add(cell(prediction, term));
+    }
+    table.row(cells.toArray(String[]::new));
   }
 
   private static String cell(Prediction prediction, Term term) {

@@ -32,6 +32,11 @@ record SimulatedReport(SimulatedPlan simulated, @Nullable SimulatedPlan allAlike
 
   /** The table, and what the simulation took. */
   String text(Style style, Plan plan) {
+    return table(plan).render(style) + "\n" + cost() + "\n";
+  }
+
+  /** Simulated times beside those of the closed form. */
+  Table table(Plan plan) {
     Table table =
         allAlike == null
             ? new Table("simulated", "time", "closed form", "busiest", "busy")
@@ -48,12 +53,16 @@ record SimulatedReport(SimulatedPlan simulated, @Nullable SimulatedPlan allAlike
         plan.combine(),
         simulated.combine(),
         allAlike == null ? null : allAlike.combine());
-    return table.render(style)
-        + "\nSimulated %s million events in %s s, in chunks of %s rows at most.%n"
-            .formatted(
-                Units.significant(events() / 1e6),
-                Units.significant(seconds()),
-                Units.fixed(simulated.dispatch().chunkRows(), 0));
+    return table;
+  }
+
+  /** What the simulation took. */
+  String cost() {
+    return "Simulated %s million events in %s s, in chunks of %s rows at most."
+        .formatted(
+            Units.significant(events() / 1e6),
+            Units.significant(seconds()),
+            Units.fixed(simulated.dispatch().chunkRows(), 0));
   }
 
   private static void row(

@@ -1,4 +1,4 @@
-/** {@code ep4j plan}: profiles of machines, and predictions as tables and JSON. */
+/** {@code ep4j plan}: profiles of machines, and predictions as tables, JSON and pages. */
 @NullMarked
 package org.ep4j.cli.plan;
 

@@ -12,7 +12,7 @@ import org.ep4j.bench.Timings;
  * The charts of a page: what each shows, as data for the script of the page. All times are
  * microseconds; the script chooses the unit.
  */
-final class Charts {
+public final class Charts {
   /** Points of a chart of iterations: a screen has no more. */
   private static final int MAX_POINTS = 500;
 
@@ -21,7 +21,8 @@ final class Charts {
 
   private final List<Map<String, Object>> specs = new ArrayList<>();
 
-  Charts() {}
+  /** No charts yet. */
+  public Charts() {}
 
   /** The data for the script. */
   Map<String, Object> data() {
@@ -103,8 +104,7 @@ final class Charts {
             html.append("<h4>")
                 .append(Html.text(heading))
                 .append("</h4>")
-                .append(add("lines", heading, rows));
-            specs.getLast().put("axis", axis);
+                .append(add("lines", heading, rows, Map.of("axis", axis)));
           }
         });
     return html.toString();
@@ -247,14 +247,28 @@ final class Charts {
     return block == 1 ? String.valueOf(number) : number * block + "–" + last;
   }
 
-  private static Map<String, Object> row(String label) {
+  /** The begin of a row of a chart. */
+  public static Map<String, Object> row(String label) {
     Map<String, Object> row = new LinkedHashMap<>();
     row.put("label", label);
     return row;
   }
 
   private String add(String kind, String description, List<Map<String, Object>> rows) {
-    Map<String, Object> spec = new LinkedHashMap<>();
+    return add(kind, description, rows, Map.of());
+  }
+
+  /**
+   * Adds a chart; returns the element for it.
+   *
+   * @param kind the function of the script that draws it
+   * @param description for readers that see no picture
+   * @param rows what it draws
+   * @param more further fields that its function reads
+   */
+  public String add(
+      String kind, String description, List<Map<String, Object>> rows, Map<String, Object> more) {
+    Map<String, Object> spec = new LinkedHashMap<>(more);
     spec.put("kind", kind);
     spec.put("description", description);
     spec.put("rows", rows);

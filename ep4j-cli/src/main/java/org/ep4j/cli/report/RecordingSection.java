@@ -125,7 +125,7 @@ final class RecordingSection {
   private String windows() {
     List<List<String>> rows = windowRows();
     return "<h3>Windows of operations</h3>\n"
-        + RunSection.table(WINDOW_COLUMNS, pretty(rows.subList(0, shown(rows))), "numbers")
+        + Html.table(WINDOW_COLUMNS, pretty(rows.subList(0, shown(rows))), "numbers")
         + rest(rows)
         + "<p class=\"note\">Once a second, or as the settings of org.ep4j.Window say, each rank"
         + " records its last windows of operations, of any length. An operation: mean time from"
@@ -136,7 +136,7 @@ final class RecordingSection {
     List<List<String>> rows = new ArrayList<>();
     job.byKind().forEach((kind, operations) -> rows.add(cells(kind, operations)));
     return "<h3>Operations</h3>\n"
-        + RunSection.table(COLUMNS, pretty(rows), "numbers")
+        + Html.table(COLUMNS, pretty(rows), "numbers")
         + "<p class=\"note\">Operations that were shorter than the threshold of the recording are"
         + " not in it: 10 ms unless org.ep4j.Operation#threshold was set. Waited: share of their"
         + " time in which they waited for other ranks.</p>\n"
@@ -147,13 +147,7 @@ final class RecordingSection {
   }
 
   private static List<List<String>> pretty(List<List<String>> rows) {
-    return rows.stream()
-        .map(
-            row ->
-                row.stream()
-                    .map(cell -> cell.equals("-") ? "–" : cell.replace(" us", " µs"))
-                    .toList())
-        .toList();
+    return rows.stream().map(row -> row.stream().map(Html::cell).toList()).toList();
   }
 
   private String waits(Charts charts) {
@@ -176,7 +170,7 @@ final class RecordingSection {
     List<String> columns = new ArrayList<>(COLUMNS);
     columns.set(0, "rank");
     return "<details><summary>Operations of each rank</summary>\n"
-        + RunSection.table(columns, pretty(rows.subList(0, shown(rows))), "numbers")
+        + Html.table(columns, pretty(rows.subList(0, shown(rows))), "numbers")
         + rest(rows)
         + "</details>\n";
   }
@@ -196,7 +190,7 @@ final class RecordingSection {
     return rows.isEmpty()
         ? "<h3>Events</h3>\n<p>Nothing but operations was recorded.</p>\n"
         : "<h3>Events</h3>\n"
-            + RunSection.table(
+            + Html.table(
                 List.of("seconds", "rank", "event", "what happened"),
                 rows.subList(0, shown(rows)),
                 "events")

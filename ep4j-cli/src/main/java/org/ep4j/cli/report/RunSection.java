@@ -111,9 +111,8 @@ final class RunSection {
     return Double.isNaN(micros) ? "" : micros(micros);
   }
 
-  /** The time with the letter that the charts use, too. */
   static String micros(double micros) {
-    return Units.micros(micros).replace(" us", " µs");
+    return Html.cell(Units.micros(micros));
   }
 
   private static String rate(double value) {
@@ -145,24 +144,7 @@ final class RunSection {
             ? ""
             : "<p class=\"note\">* no steady state: the operation was still becoming faster while"
                 + " it was timed.</p>\n";
-    return table(shown.stream().map(Column::heading).toList(), rows, "numbers") + note;
-  }
-
-  /** A table that scrolls sideways on a narrow screen; the first column names the row. */
-  static String table(List<String> headings, List<List<String>> rows, String kind) {
-    StringBuilder html = new StringBuilder("<div class=\"scroll\"><table class=\"");
-    html.append(kind).append("\"><thead><tr>");
-    headings.forEach(
-        heading -> html.append("<th scope=\"col\">").append(Html.text(heading)).append("</th>"));
-    html.append("</tr></thead><tbody>\n");
-    for (List<String> row : rows) {
-      html.append("<tr><th scope=\"row\">").append(Html.text(row.getFirst())).append("</th>");
-      row.stream()
-          .skip(1)
-          .forEach(cell -> html.append("<td>").append(Html.text(cell)).append("</td>"));
-      html.append("</tr>\n");
-    }
-    return html.append("</tbody></table></div>\n").toString();
+    return Html.table(shown.stream().map(Column::heading).toList(), rows, "numbers") + note;
   }
 
   private void figures(StringBuilder html, String name, Predicate<Measured> part) {
@@ -199,16 +181,7 @@ final class RunSection {
   }
 
   private String glossary() {
-    StringBuilder html = new StringBuilder("<h3>What the figures mean</h3>\n<dl>\n");
-    Glossary.of(run.results())
-        .forEach(
-            (word, meaning) ->
-                html.append("<dt>")
-                    .append(Html.text(word))
-                    .append("</dt><dd>")
-                    .append(Html.text(meaning))
-                    .append("</dd>\n"));
-    return html.append("</dl>\n").toString();
+    return "<h3>What the figures mean</h3>\n" + Html.definitions(Glossary.of(run.results()));
   }
 
   private String facts() {
@@ -225,6 +198,6 @@ final class RunSection {
   private static String facts(String heading, Map<String, String> facts) {
     List<List<String>> rows = new ArrayList<>();
     facts.forEach((name, value) -> rows.add(List.of(name.replace('_', ' '), value)));
-    return table(List.of(heading, "value"), rows, "facts");
+    return Html.table(List.of(heading, "value"), rows, "facts");
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Pages about runs of the benchmark: {@code bench --html} and {@code report}. {@code RunArtifact}
- * reads what a run recorded, {@code RunComparison} compares two runs, {@code ReportPage} writes the
- * page, and the script of the page draws its charts.
+ * Pages: {@code Page} writes one, and its script draws what {@code Charts} holds. {@code
+ * ReportPage} is about runs of the benchmark, for {@code bench --html} and {@code report}: {@code
+ * RunArtifact} reads what a run recorded, {@code RunComparison} compares two runs.
  */
 @NullMarked
 package org.ep4j.cli.report;

@@ -31,6 +31,16 @@ public final class Table {
     rows.add(List.of(cells));
   }
 
+  /** The headings, each in one line. */
+  public List<String> headings() {
+    return headings.stream().map(lines -> String.join(" ", lines)).toList();
+  }
+
+  /** The rows, a cell for each column. */
+  public List<List<String>> rows() {
+    return List.copyOf(rows);
+  }
+
   /** The lines with newlines, header first. */
   public String render(Style style) {
     StringBuilder text = new StringBuilder();

@@ -59,6 +59,15 @@ function bottomAxis(svg, scale, y, top, label) {
     .attr("text-anchor", "end").text(label);
 }
 
+/** Lines across the chart from `left` to `right`; on a logarithmic scale those of 1, 2 and 5 have a figure. */
+function leftAxis(svg, scale, left, right, logarithmic) {
+  const axis = d3.axisLeft(scale).ticks(5).tickSize(left - right);
+  if (logarithmic) {
+    axis.tickFormat(value => /^[125](\.0*)?e/.test(value.toExponential(3)) ? d3.format("~g")(value) : "");
+  }
+  svg.append("g").attr("transform", "translate(" + left + ",0)").call(axis);
+}
+
 /** Names stand above their bars: nothing is cut off on a narrow screen. */
 function rowLabels(svg, rows, at) {
   svg.append("g").selectAll("text").data(rows).join("text")
@@ -137,11 +146,12 @@ function rates(element, spec) {
   });
 }
 
-const SHAPES = [d3.symbolCircle, d3.symbolSquare, d3.symbolTriangle, d3.symbolDiamond, d3.symbolCross, d3.symbolStar];
+const SHAPES = [d3.symbolCircle, d3.symbolSquare, d3.symbolTriangle, d3.symbolDiamond, d3.symbolCross, d3.symbolStar,
+  d3.symbolWye];
 
 /** Lines differ in colour and in the shape of their points. */
-function symbol(i) {
-  return d3.symbol(SHAPES[i % SHAPES.length], 56)();
+function symbol(i, area = 56) {
+  return d3.symbol(SHAPES[i % SHAPES.length], area)();
 }
 
 function colour(i) {
@@ -167,8 +177,7 @@ function lines(element, spec) {
   const y = wide
     ? d3.scaleLog([least / size / 1.1, most / size * 1.1], [height, 24])
     : d3.scaleLinear([0, most / size * 1.05], [height, 24]);
-  svg.append("g").attr("transform", "translate(" + left + ",0)")
-    .call(d3.axisLeft(y).ticks(5, wide ? "~g" : null).tickSize(-(width - 8 - left)));
+  leftAxis(svg, y, left, width - 8, wide);
   let last = -100;
   const shown = values.filter(value => {
     const free = x(value) - last >= 34;
@@ -208,8 +217,7 @@ function iterations(element, spec) {
   const [unit, size] = unitOf(most);
   const x = d3.scaleLinear([1, row.count], [left + 4, width - 12]);
   const y = d3.scaleLinear([d3.min(times) / size, most / size], [height, 24]).nice(4);
-  svg.append("g").attr("transform", "translate(" + left + ",0)")
-    .call(d3.axisLeft(y).ticks(4).tickSize(-(width - 12 - left)));
+  leftAxis(svg, y, left, width - 12, false);
   svg.append("g").attr("transform", "translate(0," + height + ")")
     .call(d3.axisBottom(x).ticks(4, "d").tickSize(5));
   svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 12).text("time, " + unit);
@@ -269,8 +277,7 @@ function timeline(element, spec) {
   const y = wide
     ? d3.scaleLog([least / size / 1.1, most / size * 1.1], [height, 24])
     : d3.scaleLinear([0, most / size * 1.05], [height, 24]);
-  svg.append("g").attr("transform", "translate(" + left + ",0)")
-    .call(d3.axisLeft(y).ticks(5, wide ? "~g" : null).tickSize(-(width - 12 - left)));
+  leftAxis(svg, y, left, width - 12, wide);
   svg.append("g").attr("transform", "translate(0," + height + ")")
     .call(d3.axisBottom(x).ticks(Math.max(2, Math.round(width / 120))).tickSize(5));
   svg.append("text").attr("class", "axis").attr("x", width - 12).attr("y", height + 38)
@@ -324,7 +331,116 @@ function heat(element, spec) {
   });
 }
 
-const KINDS = {times, rates, lines, iterations, ratios, timeline, heat};
+/** Parts of a time, each at its place: those that overlap begin at zero, those that add begin where others end. */
+function terms(element, spec) {
+  const roles = {overlaps: "bar", adds: "bar-light", together: "box"};
+  const box = kind => sign => sign.append("rect").attr("class", kind).attr("x", 1).attr("y", 2).attr("width", 26)
+    .attr("height", 10);
+  const parts = spec.rows.flatMap(row => row.parts);
+  legend(element, [
+    ["overlaps with others", box("bar")],
+    ["adds to them", box("bar-light")],
+    ["the limit: the longest", box("bar-limit")],
+  ].concat(parts.some(part => part.role === "together") ? [["those that overlap, together", box("box")]] : [],
+    [["the predicted time", sign => sign.append("path").attr("class", "limit").attr("d", "M14,0V14")]]));
+  const left = 92;
+  const line = 24;
+  const blocks = spec.rows.map(row => 30 + line * row.parts.length + 14);
+  const [svg, width] = canvas(element, spec, d3.sum(blocks) + 44);
+  const most = d3.max(spec.rows, row => d3.max([row.micros].concat(row.parts.map(part => part.from + part.micros))));
+  const [unit, size] = unitOf(most);
+  const x = d3.scaleLinear([0, most / size], [left, width - RIGHT - 40]);
+  bottomAxis(svg, x, d3.sum(blocks), 0, "time, " + unit);
+  let y = 0;
+  spec.rows.forEach((row, i) => {
+    const top = y;
+    svg.append("text").attr("class", "name").attr("x", 0).attr("y", top + 20).text(row.label + ": " + time(row.micros));
+    const end = x(row.micros / size);
+    svg.append("path").attr("class", "limit").attr("d", "M" + end + "," + (top + 28) + "V" + (top + blocks[i] - 12))
+      .append("title").text(row.label + ": " + time(row.micros));
+    row.parts.forEach((part, k) => {
+      const at = top + 32 + line * k;
+      const from = x(part.from / size);
+      const to = x((part.from + part.micros) / size);
+      const bar = svg.append("g");
+      bar.append("title").text(row.label + ", " + part.label + ": " + time(part.micros) + (part.limit ? ", the limit" : ""));
+      bar.append("text").attr("x", left - 8).attr("y", at + 13).attr("text-anchor", "end").text(part.label);
+      if (part.micros > 0) {
+        bar.append("rect").attr("class", (part.limit ? "bar-limit" : roles[part.role]) + " mark")
+          .attr("x", from).attr("y", at).attr("width", Math.max(1.5, to - from)).attr("height", 17);
+      }
+      // A figure must not stand on the line of the predicted time.
+      const figure = (part.micros > 0 ? time(part.micros) : "–") + (part.limit ? " (limit)" : "");
+      const right = to + 8;
+      const crossed = right > end - 8 * figure.length && right < end + 8;
+      bar.append("text").attr("class", part.limit ? "value name" : "value").attr("x", crossed ? end + 8 : right)
+        .attr("y", at + 13).text(figure);
+    });
+    y += blocks[i];
+  });
+}
+
+const DASHES = [null, "7 4"];
+
+/** Time against a number; colour and shape of a point say which term is the limit there. */
+function limits(element, spec) {
+  const points = spec.rows.flatMap(row => row.points);
+  const term = label => spec.terms.indexOf(label);
+  const present = spec.terms.filter(label => points.some(point => point.limit === label));
+  legend(element, spec.rows.map((row, i) => [row.label, sign => sign.append("path").attr("class", "path")
+    .attr("d", "M0,7H28").attr("stroke-dasharray", DASHES[i % DASHES.length])])
+    .concat(present.map(label => ["limit: " + label, sign => sign.append("path").attr("d", symbol(term(label), 80))
+      .attr("transform", "translate(14,7)").style("fill", colour(term(label)))]))
+    .concat(spec.rows.some(row => known(row.knee)) ? [["more help little from here on", sign => sign.append("circle")
+      .attr("class", "ring").attr("cx", 14).attr("cy", 7).attr("r", 6.5)]] : []));
+  const height = 310;
+  const left = 52;
+  const [svg, width] = canvas(element, spec, height + 44);
+  const values = Array.from(new Set(points.map(point => point.x))).sort((a, b) => a - b);
+  const [least, most] = d3.extent(points, point => point.micros);
+  const [unit, size] = unitOf(most);
+  const ends = spec.logarithmic ? [values[0] / 1.15, values[values.length - 1] * 1.15]
+    : [Math.max(0, values[0] - 4), values[values.length - 1] + 4];
+  const x = (spec.logarithmic ? d3.scaleLog : d3.scaleLinear)(ends, [left, width - 8]);
+  const wide = most / least > 12;
+  const y = wide
+    ? d3.scaleLog([least / size / 1.1, most / size * 1.1], [height, 40])
+    : d3.scaleLinear([0, most / size * 1.05], [height, 40]);
+  leftAxis(svg, y, left, width - 8, wide);
+  let last = -100;
+  const shown = values.filter(value => {
+    const free = x(value) - last >= 34;
+    last = free ? x(value) : last;
+    return free;
+  });
+  svg.append("g").attr("transform", "translate(0," + height + ")")
+    .call(d3.axisBottom(x).tickValues(shown).tickFormat(d3.format("~d")).tickSize(5));
+  svg.append("text").attr("class", "axis").attr("x", width - 8).attr("y", height + 38)
+    .attr("text-anchor", "end").text(spec.axis + (spec.logarithmic ? " (logarithmic)" : ""));
+  svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 12).text("time, " + unit + (wide ? " (logarithmic)" : ""));
+  const planned = x(spec.planned);
+  svg.append("path").attr("class", "planned").attr("d", "M" + planned + ",34V" + height);
+  svg.append("text").attr("y", 28).attr("x", Math.min(Math.max(planned, left + 48), width - 48))
+    .attr("text-anchor", "middle").text("planned: " + spec.planned);
+  spec.rows.forEach((row, i) => {
+    svg.append("path").attr("class", "path mark").attr("stroke-dasharray", DASHES[i % DASHES.length])
+      .attr("d", d3.line(point => x(point.x), point => y(point.micros / size))(row.points));
+  });
+  for (const row of spec.rows) {
+    for (const point of row.points) {
+      const mark = svg.append("g").attr("transform", "translate(" + x(point.x) + "," + y(point.micros / size) + ")");
+      mark.append("title").text(row.label + ", " + point.x + " " + spec.axis + ": " + time(point.micros) + ", limit "
+        + point.limit);
+      if (point.x === row.knee) {
+        mark.append("circle").attr("class", "ring").attr("r", 10);
+      }
+      mark.append("path").attr("class", "mark").attr("d", symbol(term(point.limit), 80))
+        .style("fill", colour(term(point.limit)));
+    }
+  }
+}
+
+const KINDS = {times, rates, lines, iterations, ratios, timeline, heat, terms, limits};
 
 /** Draws every chart, and again whenever its element becomes wider or narrower. */
 function drawAll() {
@@ -340,7 +456,8 @@ function drawAll() {
       }
     };
     draw();
-    new ResizeObserver(draw).observe(element);
+    // In the next frame: a chart that changes the height of the page would call the observer again.
+    new ResizeObserver(() => requestAnimationFrame(draw)).observe(element);
   });
 }
 

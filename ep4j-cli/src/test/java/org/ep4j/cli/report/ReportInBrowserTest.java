@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import java.util.zip.Inflater;
@@ -27,6 +28,18 @@ import org.junit.jupiter.params.provider.CsvSource;
 class ReportInBrowserTest {
   private static final Pattern MARK = Pattern.compile("class=\"[^\"]*\\bmark\\b[^\"]*\"");
   private static final Pattern CHART = Pattern.compile("<div class=\"chart\" id=\"chart-\\d+\">");
+  private static final Pattern DRAWN = Pattern.compile("viewBox=\"0 0 (\\d+) \\d+\" role=");
+
+  /** A figure at the end of a bar. */
+  private static final Pattern FIGURE =
+      Pattern.compile("<text class=\"value[^\"]*\" x=\"([\\d.]+)\"[^>]*>([^<]*)<");
+
+  /** Parts of the times of two operations: seven terms, and four of them together. */
+  private static final int PARTS = 2 * 8;
+
+  /** Of a window, in pixels. */
+  private static final int WIDTH = 1000;
+
   private static final int WHITE = 0xFFFFFF;
   private static final int DARK = 0x0D1117;
 
@@ -75,6 +88,66 @@ class ReportInBrowserTest {
     assertThat(backgroundOf(page, scheme)).isEqualTo(name.equals("dark") ? DARK : WHITE);
   }
 
+  /** Of a plan with all charts, and of one with a hostile machine and all tables. */
+  @ParameterizedTest
+  @CsvSource({"1, 1000", "0, 1000", "1, 500"})
+  void plansAreDrawnInLightAndDarkAndNarrow(int scheme, int width) throws Exception {
+    Path usual = plan("usual.html", "--machine", "h100-cx7", "--ranks", "64");
+    String profile = CommandLineRun.of("plan", "--machine", "h200", "--profile").out();
+    String name = Json.text(ReportCommandTest.HOSTILE).strip();
+    Path machine =
+        Files.writeString(scratch.resolve("machine.json"), profile.replace("\"h200\"", name));
+    Path hostile =
+        plan(
+            "hostile.html",
+            "--machine",
+            machine.toString(),
+            "--routing",
+            "zipf",
+            "--balance",
+            "--simulate");
+
+    for (Path file : List.of(usual, hostile)) {
+      Shown shown = show(file, scheme, width);
+
+      assertThat(shown.console).as(file.toString()).isEmpty();
+      assertThat(shown.document).contains("<title>ep4j plan</title>").doesNotContain("<img");
+      String[] charts = CHART.split(shown.document);
+      assertThat(charts).hasSize(1 + (file.equals(usual) ? 3 : 2));
+      for (int i = 1; i < charts.length; i++) {
+        String chart = charts[i].split("</svg></div>", -1)[0];
+        assertThat(MARK.matcher(chart).results()).as("marks of chart %d", i - 1).isNotEmpty();
+        assertThat(chart).doesNotContain("NaN", "undefined", "Infinity");
+        Matcher drawn = DRAWN.matcher(chart);
+        assertThat(drawn.find()).isTrue();
+        assertThat(Integer.parseInt(drawn.group(1))).isBetween(width / 2, width);
+        int figures = figuresInside(chart, Integer.parseInt(drawn.group(1)));
+        assertThat(figures).as("figures of chart %d", i - 1).isEqualTo(i == 1 ? PARTS : 0);
+      }
+    }
+    assertThat(backgroundOf(usual, scheme)).isEqualTo(scheme == 0 ? DARK : WHITE);
+  }
+
+  /** The number of figures at ends of bars, none of which leaves its chart. */
+  private static int figuresInside(String chart, int width) {
+    int figures = 0;
+    for (Matcher figure = FIGURE.matcher(chart); figure.find(); figures++) {
+      double end = Double.parseDouble(figure.group(1)) + 6.2 * figure.group(2).length();
+      assertThat(end).as(figure.group(2)).isLessThan(width);
+    }
+    return figures;
+  }
+
+  private Path plan(String file, String... options) {
+    Path html = scratch.resolve(file);
+    List<String> arguments = new ArrayList<>(List.of("plan"));
+    arguments.addAll(List.of(options));
+    arguments.addAll(List.of("--html", html.toString()));
+    CommandLineRun run = CommandLineRun.of(arguments.toArray(String[]::new));
+    assertThat(run.err()).isEmpty();
+    return html;
+  }
+
   @Test
   void namesFromAnArtifactDoNotRun() throws Exception {
     Shown shown = show(page, 1);
@@ -95,9 +168,13 @@ class ReportInBrowserTest {
   }
 
   private Shown show(Path file, int scheme) throws Exception {
+    return show(file, scheme, WIDTH);
+  }
+
+  private Shown show(Path file, int scheme, int width) throws Exception {
     Path document = scratch.resolve("document.html");
     Path log = scratch.resolve("log");
-    browse(file, scheme, document, log, "--dump-dom");
+    browse(file, scheme, width, document, log, "--dump-dom");
     String console =
         String.join(
             "\n", Files.readAllLines(log).stream().filter(l -> l.contains("CONSOLE")).toList());
@@ -108,7 +185,12 @@ class ReportInBrowserTest {
   private int backgroundOf(Path file, int scheme) throws Exception {
     Path picture = scratch.resolve("picture.png");
     browse(
-        file, scheme, scratch.resolve("none"), scratch.resolve("log"), "--screenshot=" + picture);
+        file,
+        scheme,
+        WIDTH,
+        scratch.resolve("none"),
+        scratch.resolve("log"),
+        "--screenshot=" + picture);
     try (DataInputStream in = new DataInputStream(Files.newInputStream(picture))) {
       in.skipNBytes(8);
       while (true) {
@@ -129,7 +211,8 @@ class ReportInBrowserTest {
     }
   }
 
-  private void browse(Path file, int scheme, Path out, Path log, String action) throws Exception {
+  private void browse(Path file, int scheme, int width, Path out, Path log, String action)
+      throws Exception {
     List<String> command =
         new ArrayList<>(
             List.of(
@@ -141,7 +224,7 @@ class ReportInBrowserTest {
                 "--no-first-run",
                 "--user-data-dir=" + scratch.resolve("profile"),
                 "--enable-logging=stderr",
-                "--window-size=1000,900",
+                "--window-size=" + width + ",900",
                 "--virtual-time-budget=2000",
                 "--blink-settings=preferredColorScheme=" + scheme,
                 action,
