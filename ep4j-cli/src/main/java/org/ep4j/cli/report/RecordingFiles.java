@@ -67,7 +67,8 @@ final class RecordingFiles {
         RecordedEvent event = recording.readEvent();
         any |= event.getEventType().getName().startsWith(PREFIX) && job.add(event);
       }
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | VirtualMachineError e) {
+      // The JDK's parser takes bytes for lengths and kinds: InternalError, or too large arrays.
       if (e instanceof CommandFailure failure) {
         throw failure;
       }
