@@ -60,7 +60,7 @@ public final class OperationEnd implements ResultEnd {
     event = null;
   }
 
-  /** Whoever waits for the enqueued work gets the error of its finding, too. */
+  /** A wait for the enqueued work throws the error of its finding, too. */
   public void finds(Finding result) {
     finding = result;
   }
