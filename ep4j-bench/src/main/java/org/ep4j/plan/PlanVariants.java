@@ -128,7 +128,8 @@ public final class PlanVariants {
     return other == request ? Plan.of(profile, request, traffic) : Plan.of(profile, other);
   }
 
-  private static int greatestDivisor(int ranks, int max) {
+  /** The size of the largest nodes, all alike, of so many ranks; at most {@code max}. */
+  public static int greatestDivisor(int ranks, int max) {
     int divisor = Math.min(ranks, max);
     while (ranks % divisor != 0) {
       divisor--;

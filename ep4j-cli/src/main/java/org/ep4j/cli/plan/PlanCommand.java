@@ -27,6 +27,7 @@ import org.ep4j.plan.PlanDType;
 import org.ep4j.plan.PlanKind;
 import org.ep4j.plan.PlanRequest;
 import org.ep4j.plan.PlanRouting;
+import org.ep4j.plan.PlanVariants;
 import org.ep4j.plan.PlannedMemory;
 import org.ep4j.plan.ProfileConstant;
 import org.ep4j.plan.RecordedRouting;
@@ -59,7 +60,6 @@ public final class PlanCommand implements Callable<Integer> {
   private static final Pattern GROUPED = Pattern.compile("grouped:(\\d{1,6})");
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
   private static final int LOW_LATENCY_TOKENS = 128;
-  private static final int USUAL_RANKS_PER_NODE = 8;
   private static final int USUAL_TOP_K = 8;
   private static final int USUAL_EXPERTS = 256;
 
@@ -111,8 +111,8 @@ public final class PlanCommand implements Callable<Integer> {
       names = "--ranks-per-node",
       paramLabel = "N",
       description =
-          "GPUs of a node, which use NVLink; default: 8, or --ranks if all fit on a node of the"
-              + " machine. 1: every row crosses NICs.")
+          "GPUs of a node, which use NVLink; default: the most that the machine has, in nodes that"
+              + " are all alike. 1: every row crosses NICs.")
   private @Nullable Integer ranksPerNode;
 
   @Option(
@@ -231,7 +231,7 @@ public final class PlanCommand implements Callable<Integer> {
     SimulatedReport simulated =
         simulation.isSimulate() ? SimulatedReport.of(profile, request, perturbations) : null;
     PlanReport report = new PlanReport(profile, request, plan, memory, gain, simulated);
-    String pageText = page == null ? "" : PlanPage.of(report, nodeSize(profile, request));
+    String pageText = page == null ? "" : PlanPage.of(report, nodeSize(profile));
     tables.print(report.text(Style.detect()));
     tables.flush();
     if (file != null) {
@@ -256,11 +256,9 @@ public final class PlanCommand implements Callable<Integer> {
         option + " and " + other + " name the same file, " + file + ": name two");
   }
 
-  /** Ranks of a full node: as many as the machine has, unless the request has smaller ones. */
-  private int nodeSize(MachineProfile profile, PlanRequest request) {
-    return ranksPerNode == null && request.nodes() == 1
-        ? profile.count(ProfileConstant.RANKS_PER_NODE)
-        : request.ranksPerNode();
+  /** Ranks of a node in plans of other numbers of ranks, at most. */
+  private int nodeSize(MachineProfile profile) {
+    return ranksPerNode == null ? profile.count(ProfileConstant.RANKS_PER_NODE) : ranksPerNode;
   }
 
   private String profileText() {
@@ -312,7 +310,7 @@ public final class PlanCommand implements Callable<Integer> {
 
   private PlanRequest request(MachineProfile profile) {
     int greatest = profile.count(ProfileConstant.RANKS_PER_NODE);
-    int usual = ranks <= greatest ? ranks : Math.min(USUAL_RANKS_PER_NODE, greatest);
+    int usual = PlanVariants.greatestDivisor(Math.max(1, ranks), greatest);
     int usualTokens = kind == PlanKind.HT ? HIGH_THROUGHPUT_TOKENS : LOW_LATENCY_TOKENS;
     String name = backend.toLowerCase(Locale.ROOT);
     CommandSpecs.checkValue(

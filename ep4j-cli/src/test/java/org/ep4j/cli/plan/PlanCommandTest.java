@@ -106,6 +106,14 @@ class PlanCommandTest {
   }
 
   @ParameterizedTest
+  @CsvSource({"h100-cx7, 64, 8", "h100-cx7, 4, 4", "gb200-nvl72, 144, 72", "gb200-nvl72, 128, 64"})
+  void nodesAreAsLargeAsTheMachineHasThemAndAllAlike(String machine, String ranks, String onANode) {
+    CommandLineRun run = run("--machine", machine, "--ranks", ranks, "--experts", "1152");
+
+    assertThat(run.out()).contains(ranks + " ranks, " + onANode + " on a node");
+  }
+
+  @ParameterizedTest
   @ValueSource(strings = {"zipf", "hot"})
   void skewedRoutingTakesLongerAndRepeats(String routing) {
     String[] options = {"--machine", "h200", "--ranks", "8", "--routing"};
