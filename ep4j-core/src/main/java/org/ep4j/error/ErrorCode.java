@@ -130,10 +130,10 @@ public enum ErrorCode {
 
   SLOT_MEMORY(
       1025,
-      "The memory of a slot is not native memory of the host, or not as long as the weights of an"
-          + " expert, or that length is out of range.",
-      "Pass native host memory of a shared arena with the bytes of one expert for each local slot."
-          + " Copy weights on a device to the host first."),
+      "The memory of a slot is not native, or not as long as the weights of an expert, or that length"
+          + " is out of range.",
+      "Pass native memory of a shared arena, or of a device, with the bytes of one expert for each"
+          + " local slot."),
 
   NO_OBSERVATION(
       1026,

@@ -5,8 +5,6 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
-import java.util.OptionalInt;
-import org.ep4j.engine.Devices;
 import org.ep4j.engine.world.AgreedStep;
 import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.EngineUnavailableException;
@@ -15,6 +13,7 @@ import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.wire.LaneFailedException;
@@ -45,7 +44,7 @@ import org.jspecify.annotations.Nullable;
  * <p>New weights arrive beside the slots. {@link #commit} waits until all ranks have theirs, then
  * puts them into the slots and changes {@link #current()}; the buffer stays open. From {@link
  * #begin} to {@link #commit} the memory of the slots must not change, and each rank needs as much
- * memory again as the slots that receive.
+ * memory of the host again as the slots that receive, and, on devices, as those that send.
  *
  * <p>A failure before {@code commit} returns leaves slots and placement as they were: close the
  * relocation on all ranks. If a rank is lost while others commit, some may have the new placement
@@ -57,7 +56,7 @@ import org.jspecify.annotations.Nullable;
 public final class ExpertRelocation implements AutoCloseable {
   private final Group group;
   private final Wire wire;
-  private final SlotMemory slots;
+  private final Slot[] slots;
   private final long expertBytes;
   private ReplicatedPlacement current;
   private ReplicatedPlacement next;
@@ -65,7 +64,7 @@ public final class ExpertRelocation implements AutoCloseable {
   private boolean usable = true;
 
   private ExpertRelocation(
-      Group group, Wire wire, ReplicatedPlacement current, SlotMemory slots, long expertBytes) {
+      Group group, Wire wire, ReplicatedPlacement current, Slot[] slots, long expertBytes) {
     this.group = group;
     this.wire = wire;
     this.slots = slots;
@@ -82,8 +81,8 @@ public final class ExpertRelocation implements AutoCloseable {
    * @param expertBytes bytes of the weights of an expert, the same on all ranks
    * @param config of the wire; its number of counters becomes the number of ranks
    * @throws InvalidArgumentException if the placement is for another number of ranks, or the memory
-   *     of a slot does not fit or lies on a device; the other ranks get an {@link
-   *     EngineUnavailableException} that names this rank and has its words
+   *     of a slot does not fit; the other ranks get an {@link EngineUnavailableException} that
+   *     names this rank and has its words
    * @throws ConfigurationMismatchException if ranks pass other placements or lengths
    */
   public static ExpertRelocation open(
@@ -94,25 +93,21 @@ public final class ExpertRelocation implements AutoCloseable {
       WireConfig.Builder config) {
     WireConfig settled = config.counters(group.size()).build();
     // A rank that is refused never opens its wire: without this step its peers would wait for it.
-    AgreedStep.run(
-        group,
-        settled.timeout(),
-        () -> {
-          check(group, current, slots, expertBytes);
-          return slots;
-        },
-        _ -> {});
+    Slot[] found =
+        AgreedStep.run(
+            group, settled.timeout(), () -> checked(group, current, slots, expertBytes), _ -> {});
     Wire wire = Wires.open(group, settled);
     try {
       agree(group, current, expertBytes, settled.timeout());
-      return new ExpertRelocation(group, wire, current, slots, expertBytes);
+      return new ExpertRelocation(group, wire, current, found, expertBytes);
     } catch (RuntimeException | Error e) {
       wire.close();
       throw e;
     }
   }
 
-  private static void check(
+  /** The slots of this rank, by local number. */
+  private static Slot[] checked(
       Group group, ReplicatedPlacement current, SlotMemory slots, long expertBytes) {
     if (current.ranks() != group.size()) {
       throw new InvalidArgumentException(
@@ -131,6 +126,7 @@ public final class ExpertRelocation implements AutoCloseable {
           ">= 1, and all slots of a rank less than 2^63",
           "pass the bytes of one expert");
     }
+    Slot[] found = new Slot[local];
     for (int i = 0; i < local; i++) {
       MemorySegment slot = slots.of(i);
       if (slot.byteSize() != expertBytes || !slot.isNative()) {
@@ -141,17 +137,9 @@ public final class ExpertRelocation implements AutoCloseable {
             expertBytes + " native bytes",
             "pass the memory of one expert");
       }
-      // Copies run in the JVM, which a read of device memory would end.
-      OptionalInt device = Devices.deviceOf(slot.address());
-      if (device.isPresent()) {
-        throw new InvalidArgumentException(
-            ErrorCode.SLOT_MEMORY,
-            "slots.of(" + i + ")",
-            slot.byteSize() + " bytes of device " + device.getAsInt(),
-            "native memory of the host",
-            "copy the weights to the host, relocate them there, and copy them back after commit");
-      }
+      found[i] = Slot.of(slot);
     }
+    return found;
   }
 
   /** Compares placements and lengths; the same error on all ranks. */
@@ -328,6 +316,8 @@ public final class ExpertRelocation implements AutoCloseable {
   @Override
   public void close() {
     usable = false;
-    wire.close();
+    Transfer begun = transfer;
+    transfer = null;
+    ClosingSteps.run(wire::close, begun == null ? null : begun::abandon);
   }
 }

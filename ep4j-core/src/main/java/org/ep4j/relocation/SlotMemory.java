@@ -6,8 +6,12 @@ import java.lang.foreign.MemorySegment;
 @FunctionalInterface
 public interface SlotMemory {
   /**
-   * The memory of a slot, always the same: native host memory of a shared arena, as long as the
-   * weights of an expert, and alive until the relocation is closed. Memory of a device is refused.
+   * The memory of a slot, always the same: as long as the weights of an expert, and alive until the
+   * relocation is closed. Either native host memory of a shared arena, or memory of a device: its
+   * address as {@code MemorySegment.ofAddress(address).reinterpret(bytes)}, which needs {@code
+   * ep4j-cuda} on the module path. Copies wait for no stream of the device: work that writes the
+   * slots ends before {@link ExpertRelocation#begin}, work that reads them before {@link
+   * ExpertRelocation#commit}, and work after the commit finds the new weights.
    *
    * @param local local number of the physical expert on this rank
    */

@@ -1,5 +1,6 @@
 package org.ep4j.relocation;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -15,7 +16,6 @@ import org.ep4j.wire.LaneFailedException;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
-import org.ep4j.wire.WireMemory;
 
 /**
  * The bytes of one relocation. New weights arrive in a region beside the slots, one place for each
@@ -32,19 +32,23 @@ final class Transfer implements AutoCloseable {
   private static final int PUTS_OF_CALL = 8;
 
   private final Wire wire;
-  private final SlotMemory slots;
+  private final Slot[] slots;
   private final RelocationPlan plan;
   private final ExpertPlacement numbers;
   private final long expertBytes;
   private final Region staging;
   private final List<Region> sources = new ArrayList<>();
+
+  /** Copies of leaving weights that lie on devices. */
+  private final Arena copies = Arena.ofShared();
+
   private final Deque<RelocationPlan.Move> local;
   private final List<Outgoing> outgoing = new ArrayList<>();
   private final long[] wanted;
   private int seenFailures;
 
-  /** A move to a peer, and the registered weights. */
-  private record Sending(RelocationPlan.Move move, Region source) {}
+  /** A move to a peer, and its weights. */
+  private record Sending(RelocationPlan.Move move, LeavingWeights source) {}
 
   /** The moves to a peer that are not yet accepted by a lane. */
   private static final class Outgoing {
@@ -59,13 +63,14 @@ final class Transfer implements AutoCloseable {
   }
 
   /**
+   * @param slots by local number
    * @param numbers local numbers of the slots
    * @param staging made together with all ranks; {@code plan.received(rank)} places on each
    * @param arrived the values that all counters have before this transfer
    */
   Transfer(
       Wire wire,
-      SlotMemory slots,
+      Slot[] slots,
       ExpertPlacement numbers,
       RelocationPlan plan,
       long expertBytes,
@@ -78,7 +83,23 @@ final class Transfer implements AutoCloseable {
     this.expertBytes = expertBytes;
     this.staging = staging;
     local = new ArrayDeque<>(plan.local(wire.rank()));
-    Map<Integer, Region> registered = new HashMap<>();
+    boolean complete = false;
+    try {
+      registerLeaving();
+      complete = true;
+    } finally {
+      if (!complete) {
+        copies.close();
+      }
+    }
+    wanted = arrived.clone();
+    for (RelocationPlan.Move move : plan.incoming(wire.rank())) {
+      wanted[move.source()] += Math.ceilDiv(expertBytes, CHUNK);
+    }
+  }
+
+  private void registerLeaving() {
+    Map<Integer, LeavingWeights> registered = new HashMap<>();
     // Ranks begin with different peers.
     for (int i = 1; i < wire.size(); i++) {
       Outgoing peer = new Outgoing((wire.rank() + i) % wire.size());
@@ -90,15 +111,15 @@ final class Transfer implements AutoCloseable {
         }
       }
     }
-    sources.addAll(registered.values());
-    wanted = arrived.clone();
-    for (RelocationPlan.Move move : plan.incoming(wire.rank())) {
-      wanted[move.source()] += Math.ceilDiv(expertBytes, CHUNK);
-    }
+    registered.values().forEach(weights -> sources.add(weights.region()));
   }
 
-  private Region register(int from) {
-    return wire.register(WireMemory.host(slots.of(numbers.localOf(from))));
+  private LeavingWeights register(int from) {
+    return new LeavingWeights(wire, slot(from), copies);
+  }
+
+  private Slot slot(int physical) {
+    return slots[numbers.localOf(physical)];
   }
 
   /**
@@ -128,7 +149,7 @@ final class Transfer implements AutoCloseable {
   }
 
   private void stage(RelocationPlan.Move move) {
-    place(move).copyFrom(slots.of(numbers.localOf(move.from())));
+    slot(move.from()).read(0, place(move));
   }
 
   private MemorySegment place(RelocationPlan.Move move) {
@@ -144,7 +165,7 @@ final class Transfer implements AutoCloseable {
       Lane lane = wire.lane(peer.peer, peer.lane);
       long result =
           lane.put(
-              next.source,
+              next.source.upTo(peer.sent + bytes),
               peer.sent,
               staging,
               next.move.place() * expertBytes + peer.sent,
@@ -210,7 +231,7 @@ final class Transfer implements AutoCloseable {
   void install() {
     for (RelocationPlan.Move move : plan.moves()) {
       if (move.target() == wire.rank()) {
-        slots.of(numbers.localOf(move.to())).copyFrom(place(move));
+        slot(move.to()).write(place(move));
       }
     }
   }
@@ -218,6 +239,12 @@ final class Transfer implements AutoCloseable {
   /** After all ranks have their weights: no put is in flight. */
   @Override
   public void close() {
-    ClosingSteps.run(() -> ClosingSteps.each(sources, Region::close), staging::close);
+    ClosingSteps.run(
+        () -> ClosingSteps.each(sources, Region::close), staging::close, copies::close);
+  }
+
+  /** Frees what the wire does not own; after the wire is closed. */
+  void abandon() {
+    copies.close();
   }
 }

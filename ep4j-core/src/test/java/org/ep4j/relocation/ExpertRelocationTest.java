@@ -16,6 +16,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.WireName;
 import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
@@ -422,6 +423,30 @@ class ExpertRelocationTest {
                         wire),
                 ErrorCode.REPLICA_TABLE,
                 "the 2 ranks");
+          }
+        });
+  }
+
+  @Test
+  void theOthersLearnWhichRankIsRefusedAndWhy() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (Arena arena = Arena.ofShared()) {
+            boolean wrong = group.rank() == 1;
+            MemorySegment slot = arena.allocate(wrong ? 99 : 100);
+            assertThatThrownBy(
+                    () ->
+                        ExpertRelocation.open(
+                            group,
+                            PLAIN,
+                            _ -> slot,
+                            100,
+                            WireConfig.builder().wire(WireName.INPROC)))
+                .isInstanceOf(
+                    wrong ? InvalidArgumentException.class : EngineUnavailableException.class)
+                .hasMessageContaining(wrong ? "EP4J-1025: " : "rank 1: EP4J-1025: ")
+                .hasMessageContaining("slots.of(0) = 99 native bytes");
           }
         });
   }

@@ -1,15 +1,15 @@
 package org.ep4j.cuda.fake;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.Arrays;
 import org.ep4j.config.WireName;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.engine.Devices;
-import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.relocation.ExpertRelocation;
 import org.ep4j.routing.ExpertPlacement;
@@ -17,49 +17,59 @@ import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.wire.WireConfig;
 import org.junit.jupiter.api.Test;
 
-/** Relocations of experts ask the driver where weights lie. */
+/** Relocations of experts whose weights are in memory of the driver. */
 @OnFakeDriver
 class WeightsOnDevicesTest {
-  private static final int BYTES = 1000;
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
+  /** Two puts. */
+  private static final int BYTES = (1 << 20) + 1000;
+
+  private static final ReplicatedPlacement PLAIN =
+      ReplicatedPlacement.of(ExpertPlacement.blocks(2, 2));
+
+  private static final ReplicatedPlacement SWAPPED =
+      ReplicatedPlacement.of(ExpertPlacement.blocks(2, 2), new int[] {1, 0}, 2);
+
+  /** Slots are inside of one allocation, as in memory of a framework. */
   @Test
-  void weightsInDeviceMemoryAreRefused() {
+  void exchangedWeightsPassTheDriverOnceInEachDirection() {
     try (CudaDevice device = CudaDevice.open(0);
         DeviceMemory memory = DeviceMemory.allocate(device, 2 * BYTES)) {
-      assertThatThrownBy(() -> open(wrapped(memory.address() + BYTES)))
-          .cause()
-          .isInstanceOf(InvalidArgumentException.class)
-          .hasMessageStartingWith("EP4J-1025: slots.of(0) = 1000 bytes of device 0; ");
+      for (int rank = 0; rank < 2; rank++) {
+        byte[] weights = new byte[BYTES];
+        Arrays.fill(weights, (byte) (5 + rank));
+        long slot = memory.address() + (long) rank * BYTES;
+        Devices.access(0).copyFromHost(0, slot, MemorySegment.ofArray(weights));
+      }
+      FakeDriver.forgetCalls();
+      ThreadRanks.run(2, group -> exchange(group, memory.address() + (long) group.rank() * BYTES));
+
+      assertThat(copied("cuMemcpyDtoH_v2")).isEqualTo(2 * BYTES);
+      assertThat(copied("cuMemcpyHtoD_v2")).isEqualTo(2 * BYTES);
+      byte[] both = new byte[2 * BYTES];
+      Devices.access(0).copyToHost(0, memory.address(), MemorySegment.ofArray(both));
+      assertThat(Arrays.copyOf(both, BYTES)).containsOnly(6);
+      assertThat(Arrays.copyOfRange(both, BYTES, 2 * BYTES)).containsOnly(5);
+      assertThat(FakeDriver.misuse()).isEmpty();
     }
   }
 
-  @Test
-  void memoryOfTheHostIsNoDevice() {
-    try (CudaDevice device = CudaDevice.open(0);
-        DeviceMemory memory = DeviceMemory.allocate(device, BYTES);
-        Arena arena = Arena.ofShared()) {
-      assertThat(Devices.deviceOf(memory.address())).hasValue(0);
-      MemorySegment onHost = arena.allocate(BYTES);
-      assertThat(Devices.deviceOf(onHost.address())).isEmpty();
-      open(onHost);
+  private static long copied(String function) {
+    return FakeDriver.calls(function).stream().mapToLong(call -> call.argument(2)).sum();
+  }
+
+  @SuppressWarnings("restricted") // as a program wraps an address of another library
+  private static void exchange(Group group, long slot) {
+    try (ExpertRelocation relocation =
+        ExpertRelocation.open(
+            group,
+            PLAIN,
+            _ -> MemorySegment.ofAddress(slot).reinterpret(BYTES),
+            BYTES,
+            WireConfig.builder().wire(WireName.INPROC))) {
+      assertThat(relocation.begin(SWAPPED, TIMEOUT)).isEqualTo(2);
+      relocation.commit(TIMEOUT);
     }
-  }
-
-  private static void open(MemorySegment slot) {
-    ThreadRanks.run(
-        1,
-        group ->
-            ExpertRelocation.open(
-                    group,
-                    ReplicatedPlacement.of(ExpertPlacement.blocks(1, 1)),
-                    _ -> slot,
-                    BYTES,
-                    WireConfig.builder().wire(WireName.INPROC))
-                .close());
-  }
-
-  @SuppressWarnings("restricted") // nothing reads it
-  private static MemorySegment wrapped(long address) {
-    return MemorySegment.ofAddress(address).reinterpret(BYTES);
   }
 }

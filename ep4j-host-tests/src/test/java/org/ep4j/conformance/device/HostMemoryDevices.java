@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.engine.DeviceAccess;
 import org.ep4j.tensor.Tensor;
 
@@ -17,10 +18,18 @@ public final class HostMemoryDevices implements DeviceAccess {
   private static final int DEVICES = 2;
   private static final Map<Long, Allocation> ALLOCATIONS = new ConcurrentHashMap<>();
 
+  private static final AtomicLong COPIED_TO_HOST = new AtomicLong();
+  private static final AtomicLong COPIED_FROM_HOST = new AtomicLong();
+
   private record Allocation(int device, Arena arena) {}
 
   /** Used by {@link java.util.ServiceLoader}. */
   public HostMemoryDevices() {}
+
+  /** Bytes that this JVM has copied from devices so far, and to them. */
+  static long[] copiedBytes() {
+    return new long[] {COPIED_TO_HOST.get(), COPIED_FROM_HOST.get()};
+  }
 
   /** A device tensor over the memory of a native host tensor. */
   static Tensor onDevice(int device, Tensor tensor) {
@@ -70,11 +79,13 @@ public final class HostMemoryDevices implements DeviceAccess {
 
   @Override
   public void copyToHost(int device, long address, MemorySegment target) {
+    COPIED_TO_HOST.addAndGet(target.byteSize());
     target.copyFrom(memory(address, target.byteSize()));
   }
 
   @Override
   public void copyFromHost(int device, long address, MemorySegment source) {
+    COPIED_FROM_HOST.addAndGet(source.byteSize());
     memory(address, source.byteSize()).copyFrom(source);
   }
 }

@@ -1,59 +1,138 @@
 package org.ep4j.conformance.device;
 
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.assertThat;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
 import org.ep4j.config.WireName;
 import org.ep4j.engine.Devices;
-import org.ep4j.error.EngineUnavailableException;
-import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.relocation.ExpertRelocation;
+import org.ep4j.relocation.SlotMemory;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.wire.WireConfig;
-import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
-/** A relocation copies in host memory, so it refuses an address of a device. */
+/** Relocations between slots on devices and on the host. */
 class WeightsOnDevicesTest {
-  private static final int BYTES = 1000;
-  private static final int DEVICE = 1;
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
+  private static final int RANKS = 2;
+  private static final int EXPERTS = 6;
+  private static final int REPLICAS = 2;
 
-  @Test
-  void theRankIsRefusedAndTheOthersLearnWhy() {
-    ReplicatedPlacement placement = ReplicatedPlacement.of(ExpertPlacement.blocks(4, 2));
-    long address = Devices.access(DEVICE).allocate(DEVICE, BYTES);
-    try {
-      ThreadRanks.run(
-          2,
-          group -> {
-            try (Arena arena = Arena.ofShared()) {
-              MemorySegment onHost = arena.allocate(BYTES);
-              boolean refused = group.rank() == 1;
-              assertThatThrownBy(
-                      () ->
-                          ExpertRelocation.open(
-                              group,
-                              placement,
-                              local -> refused && local == 1 ? wrapped(address) : onHost,
-                              BYTES,
-                              WireConfig.builder().wire(WireName.INPROC)))
-                  .isInstanceOf(
-                      refused ? InvalidArgumentException.class : EngineUnavailableException.class)
-                  .hasMessageContaining(refused ? "EP4J-1025: " : "rank 1: EP4J-1025: ")
-                  .hasMessageContaining("slots.of(1) = 1000 bytes of device 1; it must be native")
-                  .hasMessageContaining("copy the weights to the host");
-            }
-          });
-    } finally {
-      Devices.access(DEVICE).free(DEVICE, address);
+  /** Two puts. */
+  private static final int BYTES = (1 << 20) + 1000;
+
+  /** Rank 0 has two slots on the host, and others on devices; rank 1 has all on its device. */
+  private static final class Weights implements SlotMemory, AutoCloseable {
+    private final int rank;
+    private final MemorySegment[] slots;
+    private final int[] device;
+
+    Weights(Arena arena, ReplicatedPlacement placement, int rank) {
+      this.rank = rank;
+      slots = new MemorySegment[placement.placement().localExperts(rank)];
+      device = new int[slots.length];
+      for (int i = 0; i < slots.length; i++) {
+        device[i] = rank == 0 && i < 2 ? -1 : (rank + i) % 2;
+        slots[i] = device[i] < 0 ? arena.allocate(BYTES) : allocated(device[i]);
+        byte[] all = new byte[BYTES];
+        int expert = placement.logicalOf(placement.placement().expertAt(rank, i));
+        for (int at = 0; at < BYTES; at++) {
+          all[at] = pattern(expert, at);
+        }
+        MemorySegment content = arena.allocateFrom(ValueLayout.JAVA_BYTE, all);
+        if (device[i] < 0) {
+          slots[i].copyFrom(content);
+        } else {
+          Devices.access(device[i]).copyFromHost(device[i], slots[i].address(), content);
+        }
+      }
+    }
+
+    @SuppressWarnings("restricted") // as a program wraps an address of another library
+    private static MemorySegment allocated(int device) {
+      long address = Devices.access(device).allocate(device, BYTES);
+      return MemorySegment.ofAddress(address).reinterpret(BYTES);
+    }
+
+    @Override
+    public MemorySegment of(int local) {
+      return slots[local];
+    }
+
+    void check(Arena arena, ReplicatedPlacement placement) {
+      for (int i = 0; i < slots.length; i++) {
+        MemorySegment content = slots[i];
+        if (device[i] >= 0) {
+          content = arena.allocate(BYTES);
+          Devices.access(device[i]).copyToHost(device[i], slots[i].address(), content);
+        }
+        int expert = placement.logicalOf(placement.placement().expertAt(rank, i));
+        for (int at = 0; at < BYTES; at++) {
+          assertThat(content.get(ValueLayout.JAVA_BYTE, at))
+              .as("byte %d of slot %d of rank %d", at, i, rank)
+              .isEqualTo(pattern(expert, at));
+        }
+      }
+    }
+
+    private static byte pattern(int expert, int at) {
+      return (byte) (17 * expert + 31 * at + (at >> 9));
+    }
+
+    @Override
+    public void close() {
+      for (int i = 0; i < slots.length; i++) {
+        if (device[i] >= 0) {
+          Devices.access(device[i]).free(device[i], slots[i].address());
+        }
+      }
     }
   }
 
-  /** As a program wraps an address that another library has allocated. */
-  @SuppressWarnings("restricted") // nothing reads it
-  private static MemorySegment wrapped(long address) {
-    return MemorySegment.ofAddress(address).reinterpret(BYTES);
+  @ParameterizedTest
+  @ValueSource(strings = {WireName.INPROC, WireName.TCP})
+  void weightsMoveBetweenDevicesAndTheHost(String wire) {
+    ThreadRanks.run(RANKS, group -> relocate(group, wire));
+  }
+
+  private static void relocate(Group group, String wire) {
+    ReplicatedPlacement first = balanced(0);
+    try (Arena arena = Arena.ofShared();
+        Weights weights = new Weights(arena, first, group.rank())) {
+      WireConfig.Builder config = WireConfig.builder().wire(wire);
+      long[] before = HostMemoryDevices.copiedBytes();
+      try (ExpertRelocation relocation =
+          ExpertRelocation.open(group, first, weights, BYTES, config)) {
+        for (int round = 1; round <= 3; round++) {
+          ReplicatedPlacement next = balanced(round);
+          assertThat(relocation.begin(next, TIMEOUT)).isPositive();
+          relocation.advance();
+          relocation.commit(TIMEOUT);
+          weights.check(arena, next);
+        }
+        // An unfinished one leaves the weights, and nothing open.
+        relocation.begin(balanced(0), TIMEOUT);
+        relocation.advance();
+      }
+      long[] after = HostMemoryDevices.copiedBytes();
+      assertThat(after[0]).as("bytes read by copies").isGreaterThan(before[0]);
+      assertThat(after[1]).as("bytes written by copies").isGreaterThan(before[1]);
+      weights.check(arena, balanced(3));
+    }
+  }
+
+  private static ReplicatedPlacement balanced(int round) {
+    long[] load = new long[EXPERTS];
+    for (int e = 0; e < EXPERTS; e++) {
+      load[e] = 1 + 100 / (1 + Math.floorMod(e - 2 * round, EXPERTS));
+    }
+    return ExpertPlacement.balance(load, RANKS, REPLICAS);
   }
 }
