@@ -1,5 +1,9 @@
 package org.ep4j.conformance.round;
 
+import static org.ep4j.conformance.round.VerifiedRound.HIDDEN;
+import static org.ep4j.conformance.round.VerifiedRound.TOKENS;
+import static org.ep4j.conformance.round.VerifiedRound.TOP_K;
+
 import java.util.List;
 import java.util.Objects;
 import org.ep4j.Dispatch;
@@ -19,11 +23,6 @@ import org.ep4j.tensor.Tensor;
  * them.
  */
 public final class Overflow {
-  private static final int HIDDEN = 256;
-  private static final int TOP_K = 4;
-  private static final int EXPERTS = 12;
-  private static final int TOKENS = 40;
-
   /** Tokens of a rank that fit, wherever their choices lead. */
   private static final int FITTING = 8;
 
@@ -34,10 +33,7 @@ public final class Overflow {
 
   /** Configuration of buffers, too small by a row for all tokens of all ranks. */
   public static BufferConfig.Builder shape(BufferConfig.Builder config, int ranks) {
-    return config
-        .hidden(HIDDEN)
-        .topK(TOP_K)
-        .experts(EXPERTS)
+    return VerifiedRound.shape(config, false)
         .highThroughput(
             HighThroughputConfig.builder()
                 .maxTokens(TOKENS)

@@ -37,10 +37,10 @@ public final class VerifiedRound {
   /** Operations of a round with both kinds. */
   public static final int OPERATIONS = 4;
 
-  private static final int HIDDEN = 256;
-  private static final int TOP_K = 4;
-  private static final int EXPERTS = 12;
-  private static final int TOKENS = 40;
+  static final int HIDDEN = 256;
+  static final int TOP_K = 4;
+  static final int EXPERTS = 12;
+  static final int TOKENS = 40;
 
   private VerifiedRound() {}
 
