@@ -131,7 +131,7 @@ class WeightsOnDevicesTest {
   private static ReplicatedPlacement balanced(int round) {
     long[] load = new long[EXPERTS];
     for (int e = 0; e < EXPERTS; e++) {
-      load[e] = 1 + 100 / (1 + Math.floorMod(e - 2 * round, EXPERTS));
+      load[e] = 1 + 100L / (1 + Math.floorMod(e - 2 * round, EXPERTS));
     }
     return ExpertPlacement.balance(load, RANKS, REPLICAS);
   }
