@@ -14,6 +14,13 @@ public final class FieldOffsets {
    * @param name the name in kernels, with the member before a nested field: {@code receipt.ticket}
    */
   public static long of(Struct struct, String name) {
+    // Ranks of a test share structures, and each call moves one.
+    synchronized (struct) {
+      return found(struct, name);
+    }
+  }
+
+  private static long found(Struct struct, String name) {
     long[] memory = new long[struct.bytes() / Long.BYTES];
     struct.placeIn(MemorySegment.ofArray(memory));
     Object field = struct;
