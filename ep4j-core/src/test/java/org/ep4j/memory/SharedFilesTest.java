@@ -24,7 +24,6 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.ep4j.engine.host.kernel.ForkedJvm;
-import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -34,6 +33,9 @@ class SharedFilesTest {
   private static final String JOB = "test" + ProcessHandle.current().pid();
   private static final int ENOUGH = 5;
   private static final Duration DEADLINE = Duration.ofSeconds(10);
+
+  /** For two threads that meet by chance, on a machine whose cores are taken. */
+  private static final Duration BUSY = Duration.ofSeconds(60);
 
   @Test
   void theEnvironmentNamesTheDirectoryOfSharedMemory() {
@@ -59,21 +61,23 @@ class SharedFilesTest {
                 });
     Set<Path> made = new HashSet<>();
     Set<Path> lost = Set.of();
-    long end = System.nanoTime() + DEADLINE.toNanos();
-    while (lost.size() < ENOUGH && System.nanoTime() < end) {
-      SharedFiles.Owned file = SharedFiles.create(JOB, 0);
-      assertThat(made.add(file.path())).as("another name").isTrue();
-      file.channel().close();
-      Files.deleteIfExists(file.path());
-      // Removed, but never returned: create() has started again.
-      lost = new HashSet<>(removed);
-      lost.removeAll(made);
+    long end = System.nanoTime() + BUSY.toNanos();
+    try {
+      while (lost.size() < ENOUGH && System.nanoTime() < end) {
+        SharedFiles.Owned file = SharedFiles.create(JOB, 0);
+        assertThat(made.add(file.path())).as("another name").isTrue();
+        file.channel().close();
+        Files.deleteIfExists(file.path());
+        // Removed, but never returned: create() has started again.
+        lost = new HashSet<>(removed);
+        lost.removeAll(made);
+      }
+    } finally {
+      done.set(true);
+      remover.join();
     }
-    done.set(true);
-    remover.join();
     assertThat(removed).doesNotHaveDuplicates();
-    Assumptions.assumeFalse(
-        lost.isEmpty(), "no file was removed in front of its lock: busy machine");
+    assertThat(lost).as("started again").isNotEmpty();
   }
 
   /** A sweeper that is stopped keeps the lock. */
