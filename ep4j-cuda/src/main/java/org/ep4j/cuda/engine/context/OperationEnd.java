@@ -10,13 +10,13 @@ import org.jspecify.annotations.Nullable;
  * is too: an event is made only for a caller that asks for it. Used by one thread at a time.
  */
 public final class OperationEnd implements ResultEnd {
-  /** What an operation has found out, known once the operation has ended. */
-  public interface Finding {
+  /** The outcome of an operation whose kernels have ended without an error. */
+  public interface Outcome {
     /**
-     * Throws if the operation of this ticket cannot be used although its kernels have run. Does
-     * nothing if the object serves another operation by now.
+     * Throws if the operation of this ticket was refused. Does nothing if the object serves another
+     * operation by now.
      */
-    void check(long ticket);
+    void require(long ticket);
   }
 
   private final Completion completion;
@@ -29,7 +29,7 @@ public final class OperationEnd implements ResultEnd {
   /** Whether results are in the order of the caller's stream, so that no thread waits for them. */
   private boolean inStreamOrder;
 
-  private @Nullable Finding finding;
+  private @Nullable Outcome outcome;
   private @Nullable Event event;
 
   public OperationEnd(Completion completion) {
@@ -39,7 +39,7 @@ public final class OperationEnd implements ResultEnd {
   /** Nothing is enqueued, or the work has ended without an error. */
   public void none() {
     ticket = 0;
-    finding = null;
+    outcome = null;
     event = null;
   }
 
@@ -50,19 +50,16 @@ public final class OperationEnd implements ResultEnd {
    * @param ordinal its number, for messages; 0 if it has none
    * @param end its ticket; 0 if it has ended
    * @param callersStream whether it runs on the caller's stream
+   * @param refusable its outcome, if the kernels may refuse it; a wait for the work throws that
    */
-  public void enqueued(String name, long ordinal, long end, boolean callersStream) {
+  public void enqueued(
+      String name, long ordinal, long end, boolean callersStream, @Nullable Outcome refusable) {
     inStreamOrder = callersStream;
     operation = name;
     number = ordinal;
     ticket = end;
-    finding = null;
+    outcome = refusable;
     event = null;
-  }
-
-  /** A wait for the enqueued work throws the error of its finding, too. */
-  public void finds(Finding result) {
-    finding = result;
   }
 
   /** Waits for the work, unless it runs on the caller's stream. */
@@ -77,8 +74,8 @@ public final class OperationEnd implements ResultEnd {
   public void awaitHere() {
     if (ticket != 0) {
       completion.await(ticket, this);
-      if (finding != null) {
-        finding.check(ticket);
+      if (outcome != null) {
+        outcome.require(ticket);
       }
     }
   }
@@ -91,7 +88,7 @@ public final class OperationEnd implements ResultEnd {
     }
     Event end = event;
     if (end == null) {
-      end = new StreamEvent(completion, ticket, operation, number, finding);
+      end = new StreamEvent(completion, ticket, operation, number, outcome);
       event = end;
     }
     return end;

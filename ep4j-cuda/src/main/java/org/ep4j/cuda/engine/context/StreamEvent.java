@@ -14,7 +14,7 @@ public final class StreamEvent implements Event {
   private final long ticket;
   private final String operation;
   private final long number;
-  private final OperationEnd.@Nullable Finding finding;
+  private final OperationEnd.@Nullable Outcome outcome;
 
   /**
    * @param number number of the operation, for messages; 0 if it has none
@@ -24,12 +24,12 @@ public final class StreamEvent implements Event {
       long ticket,
       String operation,
       long number,
-      OperationEnd.@Nullable Finding finding) {
+      OperationEnd.@Nullable Outcome outcome) {
     this.completion = completion;
     this.ticket = ticket;
     this.operation = operation;
     this.number = number;
-    this.finding = finding;
+    this.outcome = outcome;
   }
 
   /** Whether operations of {@code other} need not wait for this event on the host. */
@@ -52,8 +52,8 @@ public final class StreamEvent implements Event {
     if (!completion.awaitEvent(ticket, this, timeout)) {
       return false;
     }
-    if (finding != null) {
-      finding.check(ticket);
+    if (outcome != null) {
+      outcome.require(ticket);
     }
     return true;
   }

@@ -74,7 +74,7 @@ abstract class LowLatencyOperation implements Flight.Work {
 
   /** Work has been enqueued. */
   final void enqueued(long ticket) {
-    end.enqueued(operation, flight.number(), ticket, callers != null);
+    end.enqueued(operation, flight.number(), ticket, callers != null, null);
   }
 
   @Override

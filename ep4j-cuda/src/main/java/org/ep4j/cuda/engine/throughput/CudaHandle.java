@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  * page-locked memory. Kernels of a buffer run in order, so a new dispatch may reuse a handle while
  * an older operation with it is still queued.
  */
-final class CudaHandle extends PooledHandle implements OperationEnd.Finding {
+final class CudaHandle extends PooledHandle implements OperationEnd.Outcome {
   private static final int TICKET = 0;
   private static final int NEEDED = 8;
   private static final int RECEIVED = 16;
@@ -137,11 +137,11 @@ final class CudaHandle extends PooledHandle implements OperationEnd.Finding {
   }
 
   /**
-   * Throws if rows of the dispatch lack room on some rank: all ranks know all counts, so all ranks
-   * refuse. Counts have arrived.
+   * Throws if the dispatch was refused because its rows lack room on some rank: all ranks know all
+   * counts, so all throw. Counts have arrived.
    */
   @Override
-  public void check(long dispatched) {
+  public void require(long dispatched) {
     if (ticket == dispatched && total(OVERFLOW_RANK) < handles.ranks()) {
       throw new ReceiveOverflowException(
           (int) total(OVERFLOW_RANK), total(OVERFLOW_NEEDED), total(OVERFLOW_LIMIT));

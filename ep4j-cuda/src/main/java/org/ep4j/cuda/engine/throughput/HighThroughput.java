@@ -111,10 +111,9 @@ public final class HighThroughput {
         (handle.layout == Layout.FLAT ? flatResults : groupedResults).next(captured);
     handles.pool().dispatched(handle);
     result.describe(tokens, cached);
-    result.end.enqueued(cached ? CACHED : DISPATCH, 0, ticket, callersStream);
-    if (!cached && !handle.staticSizing) {
-      result.end.finds(handle);
-    }
+    boolean refusable = !cached && !handle.staticSizing;
+    result.end.enqueued(
+        cached ? CACHED : DISPATCH, 0, ticket, callersStream, refusable ? handle : null);
     result.deliver(handle);
     received = handle;
     replayed |= captured;
@@ -158,7 +157,7 @@ public final class HighThroughput {
       long end = finish(handle.ticket, DISPATCH, execution);
       if (exact && (end == 0 || execution.stream() != null)) {
         handle.awaitCounts();
-        handle.check(handle.ticket);
+        handle.require(handle.ticket);
       }
       done = true;
       return result(handle, tokens, false, end, execution.stream() != null, capturing);
@@ -230,7 +229,7 @@ public final class HighThroughput {
       DeviceCopies.toHost(context.device, wanted.segment(), out.address());
     }
     CombineResult<OperationEnd> result = combineResults.next(capturing);
-    result.end.enqueued(COMBINE, 0, end, execution.stream() != null);
+    result.end.enqueued(COMBINE, 0, end, execution.stream() != null, null);
     result.deliver(wanted == null ? out : wanted, outWeights);
     return result;
   }

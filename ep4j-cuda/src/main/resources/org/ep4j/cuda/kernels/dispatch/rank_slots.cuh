@@ -1,19 +1,19 @@
-// What a block knows of the rows between ranks, and whether they fit.
+// What a block knows of the rows between ranks, and the refusal of rows that do not fit.
 #pragma once
 #include "dispatch/dispatch_parameters.cuh"
 
 // A block's slots at each rank; arrays [ranks] in shared memory.
 struct RankSlots {
-  u32* base;     // first slot of this block's rows
-  u32* earlier;  // this rank's rows before them
-  u32* rows;     // this block's rows
-  u32* limit;    // slots of the rank; 0 if the dispatch is refused
-  u32* accepted;    // rows that the rank accepts; FLAT: equal to `limit`
-  u32* alignment;   // of the rank's groups
-  u32* needed;   // rows that the rank would have to accept, for the totals
-  u32* arriving;  // rows that this rank receives from the rank
-  u32* first;     // EXPERT_MAJOR: first slot here of those rows
-  u32* received;  // [1] sum of `arriving`
+  u32* base;       // first slot of this block's rows
+  u32* earlier;    // this rank's rows before them
+  u32* rows;       // this block's rows
+  u32* limit;      // slots of the rank; 0 if the dispatch is refused
+  u32* accepted;   // rows that the rank accepts, for the totals; a refusal leaves them
+  u32* alignment;  // of the rank's groups
+  u32* needed;     // rows that the rank would have to accept, for the totals
+  u32* arriving;   // rows that this rank receives from the rank; 0 if the dispatch is refused
+  u32* first;      // EXPERT_MAJOR: first slot here of those rows
+  u32* received;   // [1] sum of the rows for this rank; a refusal leaves it
 
   static constexpr u32 ARRAYS = 9;
 
@@ -55,8 +55,9 @@ struct RankSlots {
   }
 };
 
-// All blocks, before they resolve routes: if a rank lacks room and the number of rows is not fixed, no rank
-// sends or awaits rows. All ranks know all counts, so all refuse, and each host throws.
+// All threads of all blocks, between the counts and the routes: if a rank lacks room and the number of rows is
+// not fixed, no rank sends or awaits rows. `needed` and `accepted` are equal in all blocks of all ranks, so all
+// refuse without an exchange; the totals tell each host, which throws.
 __device__ __forceinline__ void refuse_overflow(const DispatchParameters& p, const RankSlots& slots) {
   if (p.fixed_rows) {
     return;
