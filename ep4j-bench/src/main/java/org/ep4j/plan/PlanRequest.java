@@ -137,36 +137,12 @@ public record PlanRequest(
 
   /** The same request with another placement. */
   public PlanRequest withPlacement(ReplicatedPlacement other) {
-    return new PlanRequest(
-        kind,
-        ranks,
-        ranksPerNode,
-        tokens,
-        hidden,
-        topK,
-        experts,
-        dtype,
-        routing,
-        sms,
-        backend,
-        other);
+    return with(ranks, ranksPerNode, sms, other);
   }
 
   /** The same request with another number of SMs. */
   public PlanRequest withSms(int other) {
-    return new PlanRequest(
-        kind,
-        ranks,
-        ranksPerNode,
-        tokens,
-        hidden,
-        topK,
-        experts,
-        dtype,
-        routing,
-        other,
-        backend,
-        placement);
+    return with(ranks, ranksPerNode, other, placement);
   }
 
   /**
@@ -175,6 +151,14 @@ public record PlanRequest(
    * @throws InvalidArgumentException if the experts cannot lie in equal blocks, or too many ranks
    */
   PlanRequest withRanks(int otherRanks, int otherRanksPerNode) {
+    return with(otherRanks, otherRanksPerNode, sms, null);
+  }
+
+  private PlanRequest with(
+      int otherRanks,
+      int otherRanksPerNode,
+      int otherSms,
+      @Nullable ReplicatedPlacement otherPlacement) {
     return new PlanRequest(
         kind,
         otherRanks,
@@ -185,9 +169,9 @@ public record PlanRequest(
         experts,
         dtype,
         routing,
-        sms,
+        otherSms,
         backend,
-        null);
+        otherPlacement);
   }
 
   private static void range(String field, int value, int greatest) {

@@ -68,6 +68,20 @@ function leftAxis(svg, scale, left, right, logarithmic) {
   svg.append("g").attr("transform", "translate(" + left + ",0)").call(axis);
 }
 
+/** An axis below a chart with the counted values of its points, as many as have room. */
+function countAxis(svg, scale, values, y, right, label) {
+  let last = -100;
+  const shown = values.filter(value => {
+    const free = scale(value) - last >= 34;
+    last = free ? scale(value) : last;
+    return free;
+  });
+  svg.append("g").attr("transform", "translate(0," + y + ")")
+    .call(d3.axisBottom(scale).tickValues(shown).tickFormat(d3.format("~d")).tickSize(5));
+  svg.append("text").attr("class", "axis").attr("x", right).attr("y", y + 38)
+    .attr("text-anchor", "end").text(label);
+}
+
 /** Names stand above their bars: nothing is cut off on a narrow screen. */
 function rowLabels(svg, rows, at) {
   svg.append("g").selectAll("text").data(rows).join("text")
@@ -178,16 +192,7 @@ function lines(element, spec) {
     ? d3.scaleLog([least / size / 1.1, most / size * 1.1], [height, 24])
     : d3.scaleLinear([0, most / size * 1.05], [height, 24]);
   leftAxis(svg, y, left, width - 8, wide);
-  let last = -100;
-  const shown = values.filter(value => {
-    const free = x(value) - last >= 34;
-    last = free ? x(value) : last;
-    return free;
-  });
-  svg.append("g").attr("transform", "translate(0," + height + ")")
-    .call(d3.axisBottom(x).tickValues(shown).tickFormat(d3.format("~d")).tickSize(5));
-  svg.append("text").attr("class", "axis").attr("x", width - 8).attr("y", height + 38)
-    .attr("text-anchor", "end").text(spec.axis + " (logarithmic)");
+  countAxis(svg, x, values, height, width - 8, spec.axis + " (logarithmic)");
   svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 12).text("time, " + unit + (wide ? " (logarithmic)" : ""));
   const limit = value => y(Math.min(value, most * 1.05) / size);
   spec.rows.forEach((row, i) => {
@@ -407,16 +412,7 @@ function limits(element, spec) {
     ? d3.scaleLog([least / size / 1.1, most / size * 1.1], [height, 40])
     : d3.scaleLinear([0, most / size * 1.05], [height, 40]);
   leftAxis(svg, y, left, width - 8, wide);
-  let last = -100;
-  const shown = values.filter(value => {
-    const free = x(value) - last >= 34;
-    last = free ? x(value) : last;
-    return free;
-  });
-  svg.append("g").attr("transform", "translate(0," + height + ")")
-    .call(d3.axisBottom(x).tickValues(shown).tickFormat(d3.format("~d")).tickSize(5));
-  svg.append("text").attr("class", "axis").attr("x", width - 8).attr("y", height + 38)
-    .attr("text-anchor", "end").text(spec.axis + (spec.logarithmic ? " (logarithmic)" : ""));
+  countAxis(svg, x, values, height, width - 8, spec.axis + (spec.logarithmic ? " (logarithmic)" : ""));
   svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 12).text("time, " + unit + (wide ? " (logarithmic)" : ""));
   const planned = x(spec.planned);
   svg.append("path").attr("class", "planned").attr("d", "M" + planned + ",34V" + height);

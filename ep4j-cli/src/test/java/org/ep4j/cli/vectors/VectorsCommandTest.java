@@ -13,9 +13,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
-import org.ep4j.cases.CaseComparison;
 import org.ep4j.cases.CaseDirectory;
-import org.ep4j.cases.CaseFile;
 import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
@@ -105,18 +103,7 @@ class VectorsCommandTest {
     assertThat(run.err()).isEmpty();
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     CaseDirectory directory = CaseDirectory.open(input);
-    for (int rank = 0; rank < directory.ranks(); rank++) {
-      try (CaseFile recorded = directory.read(rank);
-          SafetensorsFile ours =
-              SafetensorsFile.open(output.resolve("rank" + rank + ".safetensors"))) {
-        Map<String, Tensor> outputs = new HashMap<>();
-        ours.names().forEach(n -> outputs.put(n, ours.tensor(n)));
-        CaseComparison comparison = CaseComparison.of(rank, recorded, outputs);
-        assertThat(comparison.wrong()).isEmpty();
-        assertThat(comparison.compared()).contains("recv_x", "combined_x");
-        assertThat(ours.metadata()).isEqualTo(recorded.strings());
-      }
-    }
+    WrittenCase.isThatOf(directory, output);
     try (Stream<Path> files = Files.list(output)) {
       assertThat(files).hasSize(directory.ranks());
     }

@@ -5,14 +5,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
-import org.ep4j.cases.CaseComparison;
 import org.ep4j.cases.CaseDirectory;
-import org.ep4j.cases.CaseFile;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.io.SafetensorsFile;
@@ -71,18 +68,7 @@ class VectorsOfSumsByExpertsTest {
     CommandLineRun run = run(input, output);
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
-    for (int rank = 0; rank < expected.ranks(); rank++) {
-      try (CaseFile recorded = expected.read(rank);
-          SafetensorsFile ours =
-              SafetensorsFile.open(output.resolve("rank" + rank + ".safetensors"))) {
-        Map<String, Tensor> outputs = new HashMap<>();
-        ours.names().forEach(n -> outputs.put(n, ours.tensor(n)));
-        CaseComparison comparison = CaseComparison.of(rank, recorded, outputs);
-        assertThat(comparison.wrong()).isEmpty();
-        assertThat(comparison.compared()).contains("recv_x", "combined_x");
-        assertThat(ours.metadata()).containsEntry("order", "expert");
-      }
-    }
+    WrittenCase.isThatOf(expected, output);
     assertThat(verify(output).code()).isEqualTo(ExitCodes.OK);
   }
 
