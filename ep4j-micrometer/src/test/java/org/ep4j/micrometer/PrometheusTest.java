@@ -53,8 +53,11 @@ class PrometheusTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(60);
 
-  /** By which rank 1 is late. */
-  private static final int LATE_MILLIS = 8;
+  /** By which rank 1 is late: longer than a loaded machine keeps another rank from its core. */
+  private static final int LATE_MILLIS = 40;
+
+  /** After which the awaited operation times out. Pauses of a loaded machine are shorter. */
+  private static final Duration DEADLINE = Duration.ofSeconds(5);
 
   /** Not in a job of threads: it has no RDMA ports. */
   private static final String PORTS = "ep4j_wire_sent_bytes_total";
@@ -74,12 +77,15 @@ class PrometheusTest {
   /** What the job does next; rank 0 reads it for all ranks. */
   private final AtomicInteger next = new AtomicInteger(STEP);
 
+  /** Why the job ended early; null while it runs. */
+  private volatile @Nullable Throwable failure;
+
   private String server = "";
 
   @Test
   void prometheusAnswersEveryQueryOfDashboardAndRules(@TempDir Path scratch) throws Exception {
     assumeTrue(
-        Boolean.getBoolean("ep4j.full"), "takes 15 seconds of two cores; -Dep4j.full=true runs it");
+        Boolean.getBoolean("ep4j.full"), "takes 25 seconds of two cores; -Dep4j.full=true runs it");
     for (String program : List.of("prometheus", "promtool")) {
       assumeTrue(
           onPath(program) != null,
@@ -93,7 +99,11 @@ class PrometheusTest {
     serve(pages, "/metrics", registry);
     serve(pages, "/hostile", hostile);
     pages.start();
-    Thread job = Thread.ofPlatform().name("job").start(this::runJob);
+    Thread job =
+        Thread.ofPlatform()
+            .name("job")
+            .uncaughtExceptionHandler((thread, cause) -> failure = cause)
+            .start(this::runJob);
     Process prometheus = start(scratch, pages.getAddress().getPort(), rules);
     try {
       await("max(ep4j_operations_total) > 50");
@@ -108,7 +118,7 @@ class PrometheusTest {
       checkDashboard();
       checkRules();
       checkHostileTags();
-      assertThat(job.isAlive()).isTrue();
+      assertThat(failure).isNull();
     } finally {
       next.set(END);
       boolean ended = job.join(LIMIT);
@@ -195,8 +205,7 @@ class PrometheusTest {
     ThreadRanks.run(
         3,
         group -> {
-          try (ExpertBuffer original =
-                  ExpertBuffer.open(group, SmallJob.config(Duration.ofSeconds(1)));
+          try (ExpertBuffer original = ExpertBuffer.open(group, SmallJob.config(DEADLINE));
               ExpertBufferMetrics metrics = ExpertBufferMetrics.of(original);
               ExpertBufferMetrics named =
                   ExpertBufferMetrics.builder(original)
@@ -284,6 +293,9 @@ class PrometheusTest {
   private void await(String query) throws InterruptedException {
     long end = System.nanoTime() + LIMIT.toNanos();
     while (System.nanoTime() < end) {
+      if (failure != null) {
+        throw new AssertionError("The job ended before the answer to " + query, failure);
+      }
       try {
         if (!query(query).isEmpty()) {
           return;
@@ -293,7 +305,8 @@ class PrometheusTest {
       }
       Thread.sleep(200);
     }
-    throw new AssertionError("Prometheus has no answer to " + query);
+    throw new AssertionError(
+        "Prometheus has no answer to " + query + "; the page: " + registry.scrape());
   }
 
   private List<Map<?, ?>> query(String query) {
