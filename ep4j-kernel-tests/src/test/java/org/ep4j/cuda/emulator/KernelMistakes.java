@@ -39,14 +39,14 @@ final class KernelMistakes {
         new Mistake(
             "rows are sent although those of some rank lack room",
             "dispatch_world",
-            "dispatch/rank_slots.cuh",
+            "dispatch/totals.cuh",
             "slots.limit[d] = 0;",
             "",
             "though the dispatch is refused|route of a refused dispatch"),
         new Mistake(
             "a refused dispatch awaits rows",
             "dispatch_world",
-            "dispatch/rank_slots.cuh",
+            "dispatch/totals.cuh",
             "slots.arriving[d] = 0;",
             "",
             "HANG\\nrank \\d+, EXPERT_MAJOR dispatch"),

@@ -1,10 +1,30 @@
-// Totals of a dispatch. Block 0 computes them from the counts of all ranks and writes them to
-// mapped host memory.
+// Totals of a dispatch, and its refusal where rows do not fit. Block 0 computes the totals from the
+// counts of all ranks and writes them to mapped host memory.
 #pragma once
 #include "dispatch/layout.cuh"
 
 __device__ __forceinline__ u32 round_up(u32 value, u32 alignment) {
   return (value + alignment - 1) / alignment * alignment;
+}
+
+// All threads of all blocks, between the counts and the routes: if a rank lacks room and the number of rows is
+// not fixed, no rank sends or awaits rows. `needed` and `accepted` are equal in all blocks of all ranks, so all
+// refuse without an exchange; the totals tell each host, which throws.
+__device__ __forceinline__ void refuse_overflow(const DispatchParameters& p, const RankSlots& slots) {
+  if (p.fixed_rows) {
+    return;
+  }
+  bool lacks = false;
+  for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
+    lacks = lacks || slots.needed[d] > slots.accepted[d];
+  }
+  if (__syncthreads_or(lacks)) {
+    for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
+      slots.limit[d] = 0;
+      slots.arriving[d] = 0;
+    }
+    __syncthreads();
+  }
 }
 
 // Counts of a local expert for the host. One thread an expert.
