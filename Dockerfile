@@ -1,12 +1,12 @@
 # The command line in an image, from a bundle; the image build compiles nothing:
-#   ./ep4j bundle --no-tests --output target/ep4j.tar.gz
+#   ./ep4j bundle --no-tests --output target/ep4j.tar.xz
 #   docker build --tag ep4j .
 # BASE needs glibc 2.17 or newer, bash and apt. On GPUs the container runtime adds the driver. A GPU
 # that the bundle has no kernels for also needs NVRTC: take a CUDA image that holds it as BASE.
 ARG BASE=debian:trixie-slim
 
 FROM ${BASE} AS bundle
-ARG BUNDLE=target/ep4j.tar.gz
+ARG BUNDLE=target/ep4j.tar.xz
 ADD ${BUNDLE} /bundle/
 RUN mv /bundle/ep4j-* /opt/ep4j
 

@@ -51,8 +51,21 @@ class DeploymentTest {
             .orElseThrow();
 
     assertThat(Files.readAllLines(Repository.repository().resolve(".dockerignore")))
-        .startsWith("*")
-        .contains("!" + bundle);
+        .containsExactly("*", "!" + bundle);
+    assertThat(Files.readString(Repository.repository().resolve("Dockerfile")))
+        .contains("./ep4j bundle --no-tests --output " + bundle + "\n");
+    assertThat(bundle).endsWith(acceptedEnding());
+  }
+
+  /** Of the names that {@code tools/bundle} accepts. */
+  private static String acceptedEnding() throws IOException {
+    String script = Files.readString(Repository.repository().resolve("tools/bundle"));
+    return Pattern.compile("\\[\\[ \\$output == \\*(\\S+) \\]\\]")
+        .matcher(script)
+        .results()
+        .findFirst()
+        .orElseThrow()
+        .group(1);
   }
 
   @ParameterizedTest
