@@ -41,6 +41,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 class TcpConnectionSetupTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
+  /** Time to connect where no connection comes: longer than a loaded machine stands still. */
+  private static final Duration NO_CONNECTION = Duration.ofSeconds(3);
+
   /** The first steps of an honest rank, so that the test learns the ports. */
   private static byte[][] offers(Group group) {
     return CollectiveStep.exchange(
@@ -138,14 +141,13 @@ class TcpConnectionSetupTest {
     ThreadRanks.run(
         3, TIMEOUT, group -> open(group, own[group.rank()].trusting(own), TIMEOUT).close());
 
-    Duration soon = Duration.ofSeconds(2);
     Certified untrusted = Certified.create();
     ThreadRanks.run(
         3,
         TIMEOUT,
         group -> {
           SSLContext context = (group.rank() == 1 ? untrusted : own[group.rank()]).trusting(own);
-          assertThatThrownBy(() -> open(group, context, soon))
+          assertThatThrownBy(() -> open(group, context, NO_CONNECTION))
               .isInstanceOf(WireException.class)
               .hasMessageContaining("rank 0: no connection from ranks [1]")
               .hasMessageContaining("TLS with a client failed")
@@ -156,7 +158,7 @@ class TcpConnectionSetupTest {
         2,
         TIMEOUT,
         group -> {
-          WireConfig.Builder config = WireConfig.builder().wire("tcp").timeout(soon);
+          WireConfig.Builder config = WireConfig.builder().wire("tcp").timeout(NO_CONNECTION);
           if (group.rank() == 0) {
             config.sslContext(own[0].trusting(own));
           } else {
@@ -197,8 +199,7 @@ class TcpConnectionSetupTest {
         2,
         TIMEOUT,
         group ->
-            assertThatThrownBy(
-                    () -> open(group, group.rank() == rank ? bad : good, Duration.ofSeconds(1)))
+            assertThatThrownBy(() -> open(group, group.rank() == rank ? bad : good, NO_CONNECTION))
                 .isInstanceOf(WireException.class)
                 .hasMessageContainingAll(parts));
   }
