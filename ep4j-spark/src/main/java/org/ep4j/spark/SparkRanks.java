@@ -24,8 +24,9 @@ import scala.reflect.ClassTag$;
  * are tasks of one executor or of several, on one host or on several.
  *
  * <p>A group belongs to its task. It is closed when the task has ended. If the task fails, its rank
- * fails with the exception as the reason, and the other ranks end in {@link
- * org.ep4j.group.PeerLostException}. A repeated stage forms a new group.
+ * fails with the exception as the reason. The waits of the other ranks end in {@link
+ * org.ep4j.group.PeerLostException}, those in operations of a buffer in {@link
+ * org.ep4j.error.PeerTimeoutException}. A repeated stage forms a new group.
  */
 public final class SparkRanks {
   /** Whether Spark interrupts the threads of tasks that it cancels; by default it does not. */
