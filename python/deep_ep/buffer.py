@@ -107,11 +107,14 @@ class Buffer(Throughput, LowLatency, Lifetime):
     def get_local_buffer_tensor(
         self, dtype: torch.dtype, size: Any = None, offset: int = 0, use_rdma_buffer: bool = False
     ) -> torch.Tensor:
-        """Refused: ep4j has no raw buffer."""
-        raise refused(
-            "get_local_buffer_tensor: ep4j has no raw buffer: use the tensors that dispatch returns, or"
-            " get_next_low_latency_combine_buffer(handle)"
-        )
+        """An empty tensor: ep4j has no raw buffer, so there is nothing that a caller must clear. With a size: refused."""
+        if size is not None or offset:
+            raise refused(
+                f"get_local_buffer_tensor with size = {size}, offset = {offset}: ep4j has no raw buffer: use the"
+                " tensors that dispatch returns, or get_next_low_latency_combine_buffer(handle)"
+            )
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.empty(0, dtype=dtype, device=device)
 
     @staticmethod
     def is_sm90_compiled() -> bool:

@@ -1,6 +1,6 @@
 """``HybridEPBuffer``: Hybrid-EP's buffer over ep4j."""
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import ep4j
 import torch
@@ -10,7 +10,7 @@ from .config import number_setting
 from .dense import choices_of, dense_map, dense_weights, require_top_k, weights_of
 from .devices import engine_of
 from .dtypes import FP8, as_ids
-from .errors import HANDLE, TENSOR, TOP_K, refused, require_at_least, require_experts
+from .errors import HANDLE, TENSOR, TOKENS, TOP_K, refused, require_at_least, require_experts
 from .hybrid_handle import HybridConfig, HybridRoutes, flat_handle, grouped_handle, hybrid_routes_of
 from .layout import counted
 from .shapes import Shape, Shapes
@@ -22,10 +22,50 @@ _MAX_TOP_K = 64
 _USUAL_ALIGNMENT = 128
 
 
+def indices_to_map(
+    topk_idx: torch.Tensor,
+    topk_weights: Optional[torch.Tensor],
+    num_of_tokens: int,
+    num_of_experts: int,
+) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+    """The dense form of a routing: routing_map BOOL [N, E], probs FP32 [N, E] or None.
+
+    Args:
+        topk_idx: INT [N, K]; -1 is no expert.
+        topk_weights: [N, K] or None.
+    """
+    if topk_idx.dim() != 2 or topk_idx.shape[0] != num_of_tokens:
+        raise refused(
+            f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [{num_of_tokens}, top-k]",
+            TENSOR,
+        )
+    routing_map = dense_map(topk_idx, num_of_experts)
+    if topk_weights is None:
+        return routing_map, None
+    return routing_map, dense_weights(topk_weights.float(), topk_idx, num_of_experts)
+
+
+class BufferSizes(NamedTuple):
+    """What a HybridEPBuffer holds at present, under Hybrid-EP's names."""
+
+    hidden_dim: int
+    max_num_of_tokens_per_rank: int
+    num_of_experts_per_rank: int
+    num_of_ranks_per_node: int
+    num_of_nodes: int
+
+
+class Configurer(NamedTuple):
+    """The part of Hybrid-EP's configurer that callers read."""
+
+    buffer_config: BufferSizes
+
+
 class HybridEPBuffer:
     """Dispatch and combine with dense routing, also grouped by expert; the constructor is collective.
 
     Attributes:
+        configurer: ``configurer.buffer_config`` has the sizes, for callers that compare them with a batch.
         group, rank, group_size, local_rank, node_rank, num_of_nodes, num_of_hybrid_ep_ranks_per_nvlink_domain
     """
 
@@ -50,7 +90,9 @@ class HybridEPBuffer:
         """
         Args:
             group: a torch.distributed group.
-            hidden_dim: H; max_num_of_tokens_per_rank: N; num_local_experts: L, so E = L * ranks.
+            hidden_dim: H; num_local_experts: L, so E = L * ranks.
+            max_num_of_tokens_per_rank: largest N. As in Hybrid-EP the buffer grows at a larger batch, which all
+                ranks then have in the same call.
             num_sms_dispatch_api, num_sms_combine_api: SMs of these operations on GPUs.
             num_of_hybrid_ep_ranks_per_nvlink_domain: declares nodes of consecutive ranks, as does the variable
                 NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN; left out: the ranks of a host.
@@ -91,6 +133,18 @@ class HybridEPBuffer:
         self._sms = {"dispatch": num_sms_dispatch_api, "combine": num_sms_combine_api}
         self._top_k: Dict[int, int] = {}  # by number of experts, agreed among the ranks
         self._shapes = Shapes(self._world, None)
+
+    @property
+    def configurer(self) -> Configurer:
+        return Configurer(
+            BufferSizes(
+                self._hidden,
+                self._max_tokens,
+                self._local_experts,
+                self.num_of_hybrid_ep_ranks_per_nvlink_domain,
+                self.num_of_nodes,
+            )
+        )
 
     def empty_jit_cache(self) -> None:
         """Nothing: ``./ep4j cache clear`` empties the cache of compiled kernels."""
@@ -472,17 +526,42 @@ class HybridEPBuffer:
     def _shape(
         self, hidden: torch.Tensor, choices: torch.Tensor, experts: int, alignment: int
     ) -> Shape:
-        return self._shapes.throughput(
+        fits = hidden.shape[0] <= self._max_tokens
+        largest = self._max_tokens if fits else self._grown(hidden)
+        shape = self._shapes.throughput(
             engine_of(hidden),
             hidden.shape[1],
             choices.shape[1],
             experts,
             hidden.shape[0],
-            fixed_tokens=self._max_tokens,
+            fixed_tokens=largest,
             grouped=alignment > 0,
             expert_alignment=max(alignment, _USUAL_ALIGNMENT),
             ranks_per_node=self._declared_ranks_per_node,
         )
+        # Assigned after the open: if it fails, the next dispatch uses the present buffer.
+        self._max_tokens = largest
+        return shape
+
+    def _grown(self, hidden: torch.Tensor) -> int:
+        """Tokens a rank of a buffer for the largest batch of any rank; collective."""
+        tokens = hidden.shape[0]
+        what = f"a batch has {tokens} tokens; the buffer takes {self._max_tokens} a rank"
+        if hidden.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise refused(
+                f"{what}, and cannot grow while a CUDA graph is captured: call once outside with the largest batch",
+                TOKENS,
+            )
+        try:
+            # At least twice as large: all buffers then take no more memory than two of the last one.
+            return max(self._world.most(tokens), 2 * self._max_tokens)
+        except (ep4j.PeerLost, ep4j.GroupTimeout) as error:
+            raise type(error)(
+                f"{error}; {what}, and all ranks together open a larger one: let all pass more than that in the same"
+                " call, or pass a larger max_num_of_tokens_per_rank to the constructor. Nothing was sent",
+                error.code,
+                error.rank,
+            ) from error
 
     def _counts_without_wait(self, choices: torch.Tensor, experts: int) -> torch.Tensor:
         """INT32 [L]: tokens of this rank's experts, on the device, also in a CUDA graph.

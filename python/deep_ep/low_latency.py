@@ -73,7 +73,8 @@ class LowLatency:
             dispatch_wait_recv_cost_stats: INT64 [R], incremented by the nanoseconds waited for each rank.
             use_fp8: rows travel as FP8 with a scale per 128 values; round_scale: powers of two; use_ue8m0: these
                 as bytes, four to a word.
-            use_nvfp4: rows travel as NVFP4, with `x_global_scale`, 448 * 6 / amax.
+            use_nvfp4: rows travel as NVFP4, with the first element of `x_global_scale`, 448 * 6 / amax. While a CUDA
+                graph is captured, its value is that of the last call outside with the same tensor.
             topk_weights: FP32 [T, K]: each row arrives with its weight, and two more results.
             return_recv_hook: the call only sends, `hook()` receives.
 
@@ -307,7 +308,16 @@ def _global_scale(scale: Optional[torch.Tensor]) -> float:
         raise refused(
             "use_nvfp4 needs x_global_scale, 448 * 6 / amax of the tensor on all ranks: pass it"
         )
-    return float(scale)
+    # A capture cannot wait for the scale. Callers pass the same tensor to each call of a layer, outside first.
+    capturing = scale.is_cuda and torch.cuda.is_current_stream_capturing()
+    if not capturing:
+        scale._ep4j_value = float(scale.reshape(-1)[0])
+    elif not hasattr(scale, "_ep4j_value"):
+        raise refused(
+            "x_global_scale was not read before the capture of a CUDA graph, which cannot wait for it: call once"
+            " outside of the graph with the same tensor"
+        )
+    return scale._ep4j_value
 
 
 def _refuse_signals(overlap: bool, comp_signal: Any, src_signals: Any) -> None:

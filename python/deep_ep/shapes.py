@@ -20,6 +20,8 @@ from .errors import CLOSED, TOKENS, misused, refused
 from .growth import Demand
 from .worlds import World
 
+# Low-latency buffers that differ in their number of tokens alone, at which a warning tells of their memory.
+_MANY = 4
 _WARM_UP_TOKENS = 16
 _WARM_UP_ROUNDS = 300
 _WARM_UP_LOOKS = 25  # rounds from one look at the clock to the next
@@ -89,7 +91,7 @@ class Shapes:
         """The buffer for batches of this shape; a smaller one where the call can ask for another.
 
         Args:
-            fixed_tokens: largest number of tokens a rank, where the caller knows it: the buffer does not grow.
+            fixed_tokens: largest number of tokens a rank, where the caller has seen to it.
             grouped: rows may go to a group per expert.
             asking: whether the call learns the demands of other ranks.
         """
@@ -115,9 +117,7 @@ class Shapes:
                 config = demand.extended(config)
                 shape = self._keep(key, self._agreed(config, max(tokens, demand.tokens)), demand)
         if tokens > shape.max_tokens and (shape.demand is None or not asking):
-            if fixed_tokens:
-                remedy = "pass a larger max_num_of_tokens_per_rank to the constructor"
-            elif shape.demand is None:
+            if shape.demand is None:
                 remedy = "set EP4J_MAX_TOKENS, the same on all ranks, to the largest batch of any rank, or unset it"
             else:
                 remedy = (
@@ -179,6 +179,14 @@ class Shapes:
                 ranks_per_node=ranks_per_node,
             )
             shape = self._keep(key, config)
+            alike = [opened for opened in self._open if opened[:-1] == key[:-1]]
+            if len(alike) == _MANY:
+                warnings.warn(
+                    f"low-latency buffers for {sorted(opened[-1] for opened in alike)} tokens a rank are open, each with"
+                    " memory of its own until the Buffer closes: pass one num_max_dispatch_tokens_per_rank, the largest",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
         return shape
 
     def all(self, kind: str) -> List["ep4j.Buffer"]:

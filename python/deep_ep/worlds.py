@@ -91,11 +91,11 @@ class World:
 def _broadcast(mine: Optional[Tuple[str, int, str]], group: Any, comm: Any) -> Tuple[str, int, str]:
     if group is None:
         return comm.bcast(mine, root=0)
-    shared: List[Any] = [mine]
-    torch.distributed.broadcast_object_list(
-        shared, src=torch.distributed.get_global_rank(group, 0), group=group
-    )
-    return shared[0]
+    # A broadcast would need the global number of rank 0, which torch does not know of each group: of those that an
+    # engine makes without torch's registry, it gathers all the same.
+    gathered: List[Any] = [None] * group.size()
+    torch.distributed.all_gather_object(gathered, mine, group=group)
+    return gathered[0]
 
 
 def _rendezvous(reserved: contextlib.ExitStack) -> Tuple[str, int, str]:

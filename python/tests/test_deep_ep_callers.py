@@ -299,7 +299,67 @@ def vllm(group):
             out.float(), x.float() * weights.sum(1, keepdim=True), rtol=2e-2, atol=1e-2
         )
     warnings.resetwarnings()
+    # After a fault: the buffer is cleared, where one has memory to clear, then its masks.
+    buffer.get_local_buffer_tensor(dtype=torch.int8, use_rdma_buffer=True).zero_()
+    buffer.low_latency_clean_mask_buffer()
+    # The scale of all experts is one number, expanded to a tensor of all of them.
+    x, ids = torch.ones(2, HIDDEN).bfloat16(), torch.tensor([[0, 1], [2, 3]])
+    for scale in (torch.tensor([3.0]), torch.tensor(3.0).expand(experts)):
+        (codes, _), counts, *_ = buffer.low_latency_dispatch(
+            x, ids, most, experts, use_fp8=False, use_nvfp4=True, x_global_scale=scale
+        )
+        # A block of sixteen ones has the scale 3 / 6, so each of them is 6 halves: code 7.
+        for expert, count in enumerate(counts.tolist()):
+            assert (codes[:count, :, expert] == 0x77).all(), codes[:count, :, expert]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for tokens in (2, 3, 4, 5):
+            buffer.low_latency_dispatch(x, ids, tokens, experts, use_fp8=False)
+    assert sum("[2, 3, 4, 16] tokens" in str(each.message) for each in told) == 1
     buffer.destroy()
+    return True
+
+
+def torchtitan(group):
+    """A layer whose buffer is made for the first batch, and compared with each later one."""
+    import deep_ep
+    from deep_ep.hybrid_ep_buffer import indices_to_map
+
+    rank, ranks = group.rank(), group.size()
+    local, experts = 2, 2 * ranks
+    buffer = deep_ep.HybridEPBuffer(group, HIDDEN, 8, local)
+    earlier = []
+    # All ranks pass the maximum together, then each less than that; batches need not be equal.
+    for largest, tokens in ((8, 8), (33, 33 - rank), (33, 7 + rank), (80, 80)):
+        torch.manual_seed(tokens + rank)
+        x = torch.randn(tokens, HIDDEN).bfloat16()
+        ids = torch.stack([torch.randperm(experts)[:TOP_K] for _ in range(tokens)])
+        ids[0, 1] = -1
+        weights = torch.rand(tokens, TOP_K).masked_fill(ids < 0, 0)
+        routing_map, probs = indices_to_map(ids, weights, tokens, experts)
+        assert routing_map.dtype == torch.bool and probs.dtype == torch.float32
+        for token in range(tokens):
+            chosen = {int(e): w for e, w in zip(ids[token], weights[token]) if e >= 0}
+            assert set(routing_map[token].nonzero().view(-1).tolist()) == set(chosen)
+            assert all(probs[token, e] == w for e, w in chosen.items())
+        assert indices_to_map(ids, None, tokens, experts)[1] is None
+        rows, row_probs, _, _, handle = buffer.dispatch_with_permute(
+            hidden=x, routing_map=routing_map, probs=probs, num_of_experts_per_rank=local
+        )
+        sizes = buffer.configurer.buffer_config
+        assert sizes.hidden_dim == HIDDEN and sizes.num_of_experts_per_rank == local
+        assert sizes.num_of_ranks_per_node * sizes.num_of_nodes == ranks
+        assert sizes.max_num_of_tokens_per_rank >= largest
+        # Handles of the buffers before the growth still serve, as a backward pass asks of them.
+        earlier.append((x, weights, rows, row_probs, handle))
+        for x, weights, rows, row_probs, handle in earlier:
+            sums, _ = buffer.combine_with_unpermute(
+                hidden=(rows * row_probs.unsqueeze(1)).bfloat16(), handle=handle
+            )
+            assert torch.allclose(
+                sums.float(), x.float() * weights.sum(1, keepdim=True), rtol=3e-2, atol=3e-2
+            )
+    assert sizes.max_num_of_tokens_per_rank == 80
     return True
 
 
@@ -480,7 +540,8 @@ def refusals(group):
         weights,
     )
     refuse("even", deep_ep.Buffer.set_num_sms, 3)
-    refuse("no raw buffer", buffer.get_local_buffer_tensor, torch.uint8)
+    refuse("no raw buffer", buffer.get_local_buffer_tensor, torch.uint8, (16,))
+    assert buffer.get_local_buffer_tensor(torch.uint8).numel() == 0
     refuse("dispatch first", buffer.low_latency_update_mask_buffer, 0, True)
     if not torch.cuda.is_available():
         refuse("on GPUs only", buffer.get_comm_stream)
@@ -548,6 +609,9 @@ class CallersTest(unittest.TestCase):
 
     def test_vllm_prepares_and_finalizes(self):
         self.assertEqual(deep_ep_ranks.run(2, vllm), [True] * 2)
+
+    def test_torchtitan_grows_its_buffer(self):
+        self.assertEqual(deep_ep_ranks.run(2, torchtitan), [True] * 2)
 
     def test_sglang_alternates_prefill_and_decoding(self):
         self.assertEqual(deep_ep_ranks.run(2, sglang), [True] * 2)

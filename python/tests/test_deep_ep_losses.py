@@ -37,6 +37,7 @@ def lose_a_rank(group):
     torch.manual_seed(rank)
     large = deep_ep.Buffer(group, 1 << 28)
     fast = deep_ep.Buffer(group, 0, 1 << 28, low_latency_mode=True, enable_shrink=True)
+    hybrid = deep_ep.HybridEPBuffer(group, HIDDEN, tokens, 2)
     x, weights = torch.randn(tokens, HIDDEN).bfloat16(), torch.rand(tokens, 2)
 
     def step(ids):
@@ -66,6 +67,18 @@ def lose_a_rank(group):
     except (ep4j.PeerTimeout, ep4j.PeerLost) as error:
         assert str(LOST) in str(error), error
     assert time.monotonic() - begin < 20
+    try:
+        many = torch.zeros(tokens + 1, HIDDEN).bfloat16()
+        hybrid.dispatch(
+            hidden=many,
+            topk_idx=torch.zeros(tokens + 1, 1, dtype=torch.int64),
+            num_of_experts=experts,
+        )
+        raise AssertionError("a buffer grew without a rank")
+    except (ep4j.PeerLost, ep4j.GroupTimeout) as error:
+        assert f"rank {LOST}" in str(error), error
+        assert f"{tokens + 1} tokens; the buffer takes {tokens} a rank" in str(error), error
+        assert hybrid.configurer.buffer_config.max_num_of_tokens_per_rank == tokens
     large.reset()
     _dispatch(large, x, _routing(tokens, experts, avoid=LOST), experts)
     return True

@@ -5,6 +5,7 @@ import gc
 import os
 import socket
 import unittest
+from datetime import timedelta
 from unittest import mock
 
 import torch
@@ -36,6 +37,18 @@ def sub_groups(group):
     buffer = deep_ep.Buffer(pairs[first // 2], 1 << 26, explicitly_destroy=True)
     assert (buffer.rank, buffer.group_size) == (group.rank() - first, 2)
     assert _exchange(buffer) == [first, first + 1]
+    buffer.destroy()
+    return True
+
+
+def unregistered(group):
+    """A group that torch.distributed does not know, as engines make them that grow and shrink."""
+    import deep_ep
+
+    store = dist.PrefixStore("unregistered", dist.distributed_c10d._get_default_store())
+    own = dist.ProcessGroupGloo(store, group.rank(), group.size(), timedelta(seconds=30))
+    buffer = deep_ep.Buffer(own, 1 << 26, explicitly_destroy=True)
+    assert _exchange(buffer) == [0, 1]
     buffer.destroy()
     return True
 
@@ -136,6 +149,9 @@ class WorldsTest(unittest.TestCase):
 
     def test_a_buffer_of_a_sub_group(self):
         self.assertEqual(deep_ep_ranks.run(4, sub_groups), [True] * 4)
+
+    def test_a_buffer_of_a_group_that_torch_does_not_know(self):
+        self.assertEqual(deep_ep_ranks.run(2, unregistered), [True] * 2)
 
     def test_one_rendezvous_serves_two_buffers(self):
         self.assertEqual(deep_ep_ranks.run(2, one_rendezvous_for_two_buffers), [True] * 2)
