@@ -187,7 +187,7 @@ final class EnvironmentReader {
     }
     String master = lookup("MASTER_ADDR");
     if (master != null) {
-      return atMaster(bracketed(master), jobKey);
+      return atMaster(HostNames.bracketed(master), jobKey);
     }
     if (isOnOneHost(launcher)) {
       return new Found("127.0.0.1:" + derivedPort(jobKey), "all ranks are on this host");
@@ -390,10 +390,6 @@ final class EnvironmentReader {
           "correct the port");
     }
     return port;
-  }
-
-  private static String bracketed(String host) {
-    return host.contains(":") && !host.startsWith("[") ? "[" + host + "]" : host;
   }
 
   private static String unbracketed(String host) {

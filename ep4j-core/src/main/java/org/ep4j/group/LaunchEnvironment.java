@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
+import org.ep4j.group.rendezvous.HostNames;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -132,8 +133,7 @@ public record LaunchEnvironment(
     variables.put("EP4J_RANK", Integer.toString(config.rank()));
     variables.put("EP4J_WORLD_SIZE", Integer.toString(config.size()));
     variables.put("EP4J_LOCAL_RANK", Integer.toString(localRank));
-    String host = config.host().contains(":") ? "[" + config.host() + "]" : config.host();
-    variables.put("EP4J_RENDEZVOUS", host + ":" + config.port());
+    variables.put("EP4J_RENDEZVOUS", HostNames.bracketed(config.host()) + ":" + config.port());
     boolean external = !config.hostsRendezvous() && config.rank() == 0;
     variables.put("EP4J_RENDEZVOUS_EXTERNAL", Boolean.toString(external));
     variables.put("EP4J_SECRET", config.secret());

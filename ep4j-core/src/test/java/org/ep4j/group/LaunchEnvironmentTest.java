@@ -377,6 +377,15 @@ class LaunchEnvironmentTest {
   }
 
   @Test
+  void variablesForAChildHaveAnAddressInBracketsOnce() {
+    for (String host : new String[] {"::1", "[::1]"}) {
+      GroupConfig config = GroupConfig.builder().rank(0).size(1).rendezvous(host, 4711).build();
+      assertThat(LaunchEnvironment.variables(config, 0))
+          .containsEntry("EP4J_RENDEZVOUS", "[::1]:4711");
+    }
+  }
+
+  @Test
   void variablesForAChildAreReadBackAsTheSameConfiguration() {
     for (boolean hosts : new boolean[] {true, false}) {
       for (String host : new String[] {"127.0.0.1", "::1"}) {

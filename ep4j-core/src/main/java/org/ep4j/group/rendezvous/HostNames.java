@@ -11,4 +11,9 @@ public final class HostNames {
         || host.equals("[::1]")
         || host.matches("127\\.\\d{1,3}\\.\\d{1,3}\\.\\d{1,3}");
   }
+
+  /** The host as text that a port may follow: IPv6 addresses stand in brackets. */
+  public static String bracketed(String host) {
+    return host.contains(":") && !host.startsWith("[") ? "[" + host + "]" : host;
+  }
 }

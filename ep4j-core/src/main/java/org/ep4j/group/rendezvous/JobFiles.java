@@ -217,7 +217,7 @@ public final class JobFiles {
       int port = Integer.parseInt(required(job, "port"));
       String name = required(job, "name");
       return new Job(
-          (host.contains(":") ? "[" + host + "]" : host) + ":" + port,
+          HostNames.bracketed(host) + ":" + port,
           new InetSocketAddress(required(job, "address"), port),
           required(job, "secret"),
           name,
