@@ -307,7 +307,7 @@ final class EmulatedKernels {
       ranks += size;
     }
     // Every rank tells every other one, beside other programs of a busy machine.
-    return HostCompiler.run(command, 120 + cases + ranks * ranks / 150);
+    return HostCompiler.run(command, 120 + cases * Math.max(1, ranks) + ranks * ranks / 150);
   }
 
   /** Shared memory belongs to the emulated block: declarations become references to it. */

@@ -107,22 +107,49 @@ class KernelsOnTheHostTest {
     allCasesPass(new EmulatedKernels(directory), "internode_world", FEW_CASES);
   }
 
-  /** Other worlds have eight ranks or nine. */
+  /**
+   * A node of as many GPUs as an NVLink domain has: a token's choices lead to more ranks than a warp
+   * has lanes. Other worlds have eight ranks or nine.
+   */
+  @Test
+  void nodesOf72RanksEndInEveryOrder() throws IOException, InterruptedException {
+    casesPass("combine_world", FULL ? 10 : 1, 72);
+    allCasesPass(bothLayouts(), "low_latency_mixed_world", FULL ? 10 : 1, new int[] {72});
+  }
+
   @Test
   void largeWorldsOfOneNodeEndInEveryOrder() throws IOException, InterruptedException {
     TestScale.onlyInFull("more ranks run the same kernels");
     for (String world : new String[] {"dispatch_world", "combine_world"}) {
       casesPass(world, 10, 16);
       casesPass(world, 2, 32);
+      casesPass(world, 4, 64);
     }
+    casesPass("low_latency_flagged_world", 4, 72);
   }
 
   @Test
   void largeWorldsAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
     TestScale.onlyInFull("more ranks and nodes run the same kernels");
     casesPass("internode_world", 6, 8, 8);
-    casesPass("internode_world", 6, 2, 2, 2, 2, 2, 2, 2, 2);
-    casesPass("internode_world", 3, 3, 3, 3, 3, 3, 3, 3, 3);
+    casesPass("internode_world", 6, nodes(8, 2));
+    casesPass("internode_world", 3, nodes(8, 3));
+    for (int count : new int[] {2, 8, 32}) {
+      casesPass("internode_world", 4, nodes(count, 64 / count));
+    }
+    casesPass("internode_world", 1, 72, 72);
+  }
+
+  @Test
+  void largeWorldsOfLowLatencyAcrossNodesEndInEveryOrder()
+      throws IOException, InterruptedException {
+    TestScale.onlyInFull("more ranks and nodes run the same kernels");
+    for (String world : new String[] {"low_latency_mapped_world", "low_latency_puts_world"}) {
+      for (int count : new int[] {2, 8, 32}) {
+        casesPass(world, 4, nodes(count, 64 / count));
+      }
+      casesPass(world, 1, nodes(32, 8));
+    }
   }
 
   /**
@@ -132,10 +159,8 @@ class KernelsOnTheHostTest {
   @Test
   @Tag("soak")
   void moreRanksThanThreadsAcrossNodesEnd() throws IOException, InterruptedException {
-    casesPass("internode_world", 1, 171, 171, 171);
-    int[] nodesOfOneRank = new int[200];
-    Arrays.fill(nodesOfOneRank, 1);
-    casesPass("internode_world", 1, nodesOfOneRank);
+    casesPass("internode_world", 1, nodes(3, 171));
+    casesPass("internode_world", 1, nodes(200, 1));
   }
 
   /** The same for low latency, whose blocks have 512 threads. A minute or two for each world. */
@@ -285,6 +310,12 @@ class KernelsOnTheHostTest {
             + "#else",
         "EP4J_LOW_LATENCY_COMBINE(combine_summed, RETURN_SUMMED)\n#if true");
     return kernels;
+  }
+
+  private static int[] nodes(int count, int ranks) {
+    int[] sizes = new int[count];
+    Arrays.fill(sizes, ranks);
+    return sizes;
   }
 
   private static void onlyInFull() {

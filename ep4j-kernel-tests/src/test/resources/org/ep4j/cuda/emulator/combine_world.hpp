@@ -12,17 +12,7 @@ inline void combine_case(u64 seed) {
   about += world.text();
   Dispatching dispatching(machine, world);
   Combining combining(dispatching);
-  std::shared_ptr<Handle> last;
-  for (u32 left = machine.random.between(2, 5); left > 0; left--) {
-    // An overflow or a refusal ends in an exception: that handle is not used again.
-    if (last == nullptr || last->overflow_rank || last->routing.bad || machine.random.once_in(4)) {
-      last = dispatching.dispatch();
-    } else if (machine.random.once_in(3)) {
-      dispatching.dispatch_again(last);
-    } else {
-      combining.combine(last);
-    }
-  }
+  operate(dispatching, combining, world.large() ? 2 : machine.random.between(2, 5));
   machine.run();
   dispatching.check_end();
 }

@@ -299,7 +299,7 @@ class Combining {
   Launch launch(std::shared_ptr<Combine> combine, u32 r, combining::CombineParameters p) {
     bool flat = p.slot_rows == nullptr;
     bool pulls = flat || combine->pulled;
-    u32 warps = combining::PIPELINES * world.random.between(2, 4);
+    u32 warps = combining::PIPELINES * world.random.between(2, world.world.large() ? 2 : 4);
     u32 row_bytes = (u32)p.columns * combine->values.bytes();
     // Sums of experts may travel as float32: a piece of a ring is then twice as long.
     u32 vectors = pulls ? combining::PULL_VECTORS : combining::SUM_VECTORS;
@@ -375,15 +375,17 @@ class Combining {
   }
 };
 
-// Some dispatches, new and cached, and combines of their rows.
+// Some dispatches, new and cached, and combines of their rows; in a large world a combine follows each
+// dispatch.
 inline void operate(Dispatching& dispatching, Combining& combining, u32 operations) {
   std::shared_ptr<Handle> last;
   Random& random = dispatching.random;
+  bool varies = !dispatching.world.large();
   for (; operations > 0; operations--) {
     // An overflow or a refusal ends in an exception: that handle is not used again.
-    if (last == nullptr || last->overflow_rank || last->routing.bad || random.once_in(4)) {
+    if (last == nullptr || last->overflow_rank || last->routing.bad || (varies && random.once_in(4))) {
       last = dispatching.dispatch();
-    } else if (random.once_in(3)) {
+    } else if (varies && random.once_in(3)) {
       dispatching.dispatch_again(last);
     } else {
       combining.combine(last);

@@ -11,7 +11,7 @@ inline void dispatch_case(u64 seed) {
   about += world.text();
   Dispatching dispatching(machine, world);
   std::shared_ptr<Handle> last;
-  for (u32 left = machine.random.between(1, 3); left > 0; left--) {
+  for (u32 left = machine.random.between(1, world.large() ? 2 : 3); left > 0; left--) {
     // An overflow or a refusal ends in an exception: that handle is not used again.
     if (last != nullptr && !last->overflow_rank && !last->routing.bad && machine.random.once_in(2)) {
       dispatching.dispatch_again(last);

@@ -23,7 +23,7 @@ class Dispatching {
   World world;
   u32 max_alignment;
   Region at;
-  u32 blocks_of_device = 6;
+  u32 blocks_of_device;
   bool only_by_experts = false;  // all new dispatches are EXPERT_MAJOR
   std::vector<char*> regions;
   std::vector<Record*> records;
@@ -40,6 +40,7 @@ class Dispatching {
         world(std::move(drawn)),
         max_alignment(random.once_in(2) ? 1 : random.between(1, 20)),
         at(world, max_alignment),
+        blocks_of_device(world.blocks(6)),
         tickets(world.ranks),
         refusals(world.ranks) {
     Memory& memory = machine.memory;
@@ -311,7 +312,7 @@ class Dispatching {
     for (u32 i = 0; !p.cached && i < handle->routing.ids[r].size(); i++) {
       refusals[r] = refusals[r] || handle->routing.refused(r, i / (u32)p.top_k, i % (u32)p.top_k);
     }
-    u32 warps = random.between(3, 8);
+    u32 warps = random.between(3, world.large() ? 4 : 8);
     Launch launch;
     launch.name = std::string(p.cached ? "cached " : "") + (handle->by_experts ? "EXPERT_MAJOR" : "FLAT") +
                   " dispatch " + std::to_string(p.receipt.ticket);

@@ -19,24 +19,11 @@ inline void internode_case(u64 seed) {
   InternodeWorlds across(machine, world);
   about += world.text() + ", " + across.internode().transport_text();
   Dispatching dispatching(machine, world, &across);
-  if (world.large()) {
-    dispatching.blocks_of_device = 1;
-  }
   Combining combining(dispatching, &across);
   if (seed % 3 == 0) {
     across.order(dispatching, combining);
   }
-  std::shared_ptr<Handle> last;
-  for (u32 left = world.large() ? 2 : machine.random.between(1, 5); left > 0; left--) {
-    // An overflow or a refusal ends in an exception: that handle is not used again.
-    if (last == nullptr || last->overflow_rank || last->routing.bad || machine.random.once_in(4)) {
-      last = dispatching.dispatch();
-    } else if (machine.random.once_in(3)) {
-      dispatching.dispatch_again(last);
-    } else {
-      combining.combine(last);
-    }
-  }
+  operate(dispatching, combining, world.large() ? 2 : machine.random.between(1, 5));
   across.internode().start();
   machine.run();
   dispatching.check_end();

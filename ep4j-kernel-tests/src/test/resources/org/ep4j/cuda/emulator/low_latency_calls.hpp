@@ -19,7 +19,8 @@ struct LatencyCall {
 
 class LowLatencyCalls {
  public:
-  // `hidden`: of the longest rows. Across nodes the world gets its nodes here, and may lose one: see World::lose_node.
+  // `hidden`: of the longest rows. Across nodes the world gets its nodes here, unless the program has
+  // their sizes, and may lose one: see World::lose_node.
   LowLatencyCalls(Machine& machine, World& drawn, u64 seed, u32 hidden, bool masking)
       : masking(masking),
         machine(machine),
@@ -32,7 +33,9 @@ class LowLatencyCalls {
     placement = memory.allocate<u32>(world.experts, "placement", EVERYBODY);
     for (u32 r = 0; r < world.ranks; r++) {
       // A node is a run of ranks.
-      node.push_back(INTERNODE && r > 0 ? node[r - 1] + (random.once_in(2) ? 1 : 0) : 0);
+      node.push_back(node_sizes.size() > 1    ? world.node[r]
+                     : INTERNODE && r > 0 ? node[r - 1] + (random.once_in(2) ? 1 : 0)
+                                          : 0);
       add_rank(r);
     }
     if (INTERNODE) {
@@ -376,7 +379,7 @@ class LowLatencyCalls {
     Launch launch;
     launch.name = std::string(combines ? "combine " : "dispatch ") + std::to_string(tickets[r]) +
                   (phases == SENDING ? ", sending" : phases == RECEIVING ? ", receiving" : "");
-    launch.blocks = random.between(1, world.large() ? 1 : 3);
+    launch.blocks = random.between(1, world.blocks(3));
     launch.threads = WARPS * LANES;
     launch.rank_major = rank_major;
     u64 tables = 6 * p.ranks + p.experts + 2 + (p.local_experts + rank_major) * (p.ranks + 1);

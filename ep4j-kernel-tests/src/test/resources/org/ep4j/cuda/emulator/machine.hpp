@@ -188,6 +188,10 @@ class Machine {
   u64 last_move = 0;
   bool clocks_stand = false;
 
+  // Turns of its stream for which a block or a kernel is delayed. All others poll meanwhile: of many
+  // streams shorter, but still about as long as a kernel.
+  u32 delay() { return random.timeout() >> (schedule.size() > 32 ? 3 : 0); }
+
   void begin(Stream& stream, int rank) {
     stream.running = std::make_unique<Kernel>();
     Kernel& kernel = *stream.running;
@@ -195,12 +199,12 @@ class Machine {
     kernel.launch = std::move(stream.waiting.front());
     stream.waiting.pop_front();
     stream.launches -= stream.launches == FOREVER ? 0 : 1;
-    kernel.held = random.timeout();
+    kernel.held = delay();
     for (u32 b = 0; b < kernel.launch.blocks; b++) {
       auto block = std::make_unique<Block>();
       block->kernel = &kernel;
       block->number = b;
-      block->held = random.timeout();
+      block->held = delay();
       block->shared = memory.allocate(kernel.launch.shared_bytes, "shared memory", rank);
       block->warps.resize(kernel.launch.threads / LANES);
       block->threads.resize(kernel.launch.threads);
@@ -297,7 +301,7 @@ class Machine {
     }
     block.done = true;
     // The caller continues some time after the last block.
-    block.kernel->held = random.timeout();
+    block.kernel->held = delay();
     moved();
   }
 

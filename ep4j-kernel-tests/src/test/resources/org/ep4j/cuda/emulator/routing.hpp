@@ -26,9 +26,9 @@ struct World {
   // A world with nodes of these sizes.
   World(Random& random, const std::vector<u32>& sizes)
       : ranks(std::accumulate(sizes.begin(), sizes.end(), 0u)),
-        experts(large() ? random.between(300, 320) : random.between(2, random.once_in(4) ? 130 : 40)),
+        experts(huge() ? random.between(300, 320) : large() ? random.between(60, 130) : random.between(2, random.once_in(4) ? 130 : 40)),
         max_tokens(random.between(1, large() ? 2 : ranks > 8 ? 8 : 40)),
-        max_choices(std::min(experts, large() ? random.between(1, 3) : random.between(1, random.once_in(4) ? 64 : 8))),
+        max_choices(std::min(experts, huge() ? random.between(1, 3) : random.between(1, random.once_in(large() ? 2 : 4) ? 64 : 8))),
         row_bytes(16 * random.between(1, large() ? 2 : 40)),
         scale_bytes(random.once_in(3) ? 0 : random.between(1, large() ? 16 : 180)),
         gone(ranks),
@@ -60,9 +60,14 @@ struct World {
 
   u32 nodes() const { return node.back() + 1; }
 
-  // More ranks than a block of the emulated kernels has threads fit into such a world; it has more
-  // experts than that, too, and little else.
-  bool large() const { return ranks > 64; }
+  // Worlds of so many ranks have short rows and few tokens, whose choices may lead to more ranks than a
+  // warp has lanes. Huge ones may have more ranks than a block of the emulated kernels has threads; they
+  // have more experts than that, too, and little else.
+  bool large() const { return ranks > 32; }
+  bool huge() const { return ranks > 128; }
+
+  // Blocks of a kernel, at most.
+  u32 blocks(u32 usual) const { return huge() ? 1 : large() ? 2 : usual; }
 
   // In a quarter of the worlds of several nodes one node is missing, as after a reset; at least one
   // rank is left. Draws from separate random numbers, so that other cases stay the same.
