@@ -6,6 +6,7 @@ import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import org.ep4j.Combine;
 import org.ep4j.CombineOrder;
+import org.ep4j.DispatchOptions;
 import org.ep4j.config.Layout;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
@@ -39,11 +40,28 @@ public final class CombineOracle {
    * @param ranksPerNode as in {@link org.ep4j.config.BufferConfig#ranksPerNode()}; 0 = one node
    */
   public CombineOracle(WorldRouting world, Layout layout, int expertAlignment, int ranksPerNode) {
+    this(
+        world,
+        layout,
+        DispatchOptions.builder().expertAlignment(expertAlignment).build(),
+        ranksPerNode);
+  }
+
+  /**
+   * The same with the options of the dispatch: sums leave out the rows that overflow its sizing.
+   *
+   * @param options alignment, and the sizing of all ranks
+   */
+  public CombineOracle(
+      WorldRouting world, Layout layout, DispatchOptions options, int ranksPerNode) {
     this.world = world;
     this.ranksPerNode = ranksPerNode == 0 ? world.ranks() : ranksPerNode;
     this.plans = new ReceivePlan[world.ranks()];
     for (int r = 0; r < plans.length; r++) {
-      plans[r] = ReceivePlan.of(world, r, layout, expertAlignment);
+      plans[r] = ReceivePlan.of(world, r, layout, options.expertAlignment());
+      if (options.sizing().isStatic()) {
+        plans[r].cut(options.sizing().maxRows());
+      }
     }
   }
 
@@ -251,9 +269,12 @@ public final class CombineOracle {
       if (choice < 0) {
         break;
       }
-      any = true;
       last = next;
       int row = rows[token * world.topK() + choice];
+      if (row == NOWHERE) {
+        continue;
+      }
+      any = true;
       MemorySegment values = terms.y().row(holder, row);
       if (terms.applyWeights()) {
         float weight = world.weight(rank, token, choice);

@@ -147,9 +147,8 @@ public final class HighThroughputOracle {
     ReceiveOverflowException overflow = actual.overflow().orElse(null);
     if (plan.rows > limit) {
       checkOverflow(check, plan, limit, overflow);
-      return;
-    }
-    if (overflow != null) {
+      plan.cut(limit);
+    } else if (overflow != null) {
       throw check.wrong("overflow", Check.Location.NONE, -1, "null", overflow.toString());
     }
     checkSources(check, plan, actual, limit);

@@ -13,8 +13,8 @@ final class ReceivePlan {
 
   final Layout layout;
 
-  /** Number of rows N, including padding. */
-  final int rows;
+  /** Number of rows N, including padding; after {@link #cut} of those that fit. */
+  int rows;
 
   /** Number of rows with a token. */
   final int received;
@@ -74,6 +74,11 @@ final class ReceivePlan {
 
   static ReceivePlan of(WorldRouting world, int rank, Layout layout, int alignment) {
     return new ReceivePlan(world, rank, layout, alignment);
+  }
+
+  /** Leaves out the rows from {@code limit} on. */
+  void cut(long limit) {
+    rows = (int) Math.min(rows, limit);
   }
 
   private static int[] filled(int length) {

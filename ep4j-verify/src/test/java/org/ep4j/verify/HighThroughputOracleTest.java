@@ -200,14 +200,19 @@ class HighThroughputOracleTest {
     try (Arena arena = Arena.ofConfined()) {
       Delivered delivered = new NaiveWorld(world).deliver(2, Layout.FLAT, PAYLOAD, enough, arena);
       oracle.checkDispatch(2, Layout.FLAT, delivered, PAYLOAD, enough);
-      delivered.rows = needed - 1L;
-      assertThatThrownBy(() -> oracle.checkDispatch(2, Layout.FLAT, delivered, PAYLOAD, tooFew))
+      Delivered cut = new NaiveWorld(world).deliver(2, Layout.FLAT, PAYLOAD, tooFew, arena);
+      assertThatThrownBy(() -> oracle.checkDispatch(2, Layout.FLAT, cut, PAYLOAD, tooFew))
           .hasMessageContaining("overflow of rank 2: expected " + needed + " rows needed")
           .hasMessageEndingWith("found null");
-      delivered.overflow = new ReceiveOverflowException(2, needed, needed - 1);
-      oracle.checkDispatch(2, Layout.FLAT, delivered, PAYLOAD, tooFew);
-      assertThatThrownBy(() -> oracle.checkDispatch(2, Layout.FLAT, delivered, PAYLOAD, enough))
+      cut.overflow = new ReceiveOverflowException(2, needed, needed - 1);
+      oracle.checkDispatch(2, Layout.FLAT, cut, PAYLOAD, tooFew);
+      assertThatThrownBy(() -> oracle.checkDispatch(2, Layout.FLAT, cut, PAYLOAD, enough))
           .isInstanceOf(VerificationException.class);
+      cut.x
+          .segment()
+          .set(ValueLayout.JAVA_BYTE, 0, (byte) ~cut.x.segment().get(ValueLayout.JAVA_BYTE, 0));
+      assertThatThrownBy(() -> oracle.checkDispatch(2, Layout.FLAT, cut, PAYLOAD, tooFew))
+          .hasMessageContaining("x of rank 2, row 0");
     }
   }
 

@@ -139,6 +139,9 @@ final class NaiveWorld {
       for (int s = pair.rank() + 1; s < bySource.length; s++) {
         bySource[s]++;
       }
+      if (i >= n) {
+        continue; // the row does not fit
+      }
       set(out.sourceTokens, i, pair.token());
       set(out.sourceRanks, i, pair.rank());
       copy(payload.x().row(pair.rank(), pair.token()), out.x, i);

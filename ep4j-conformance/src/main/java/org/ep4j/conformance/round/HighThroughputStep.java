@@ -51,7 +51,6 @@ public final class HighThroughputStep {
   private final HighThroughputOracle oracle;
   private final Layout layout;
   private final DispatchOptions options;
-  private final boolean overflows;
 
   /** The last dispatch, while its rows are valid. */
   private @Nullable Dispatch delivered;
@@ -76,7 +75,6 @@ public final class HighThroughputStep {
           case 1, 2 -> Sizing.atMost(Math.max(1, worst));
           default -> Sizing.EXACT;
         };
-    overflows = sizing.isStatic() && worst > sizing.maxRows();
     DispatchOptions.Builder dispatching =
         DispatchOptions.builder()
             .experts(batch.experts())
@@ -118,10 +116,8 @@ public final class HighThroughputStep {
     oracle.checkDispatch(in.rank(), layout, dispatch, payload, options);
     try (DispatchHandle handle = dispatch.handle()) {
       delivered = dispatch;
-      if (!overflows) {
-        for (int more = in.shared().nextInt(4); more > 0; more--) {
-          follow(handle, depth);
-        }
+      for (int more = in.shared().nextInt(4); more > 0; more--) {
+        follow(handle, depth);
       }
     }
     Dispatch last = delivered;
@@ -312,7 +308,7 @@ public final class HighThroughputStep {
     Combine combine = in.buffer().combine(y, handle, combining.build());
     await(combine.event());
     in.counts().combines++;
-    new CombineOracle(batch.world(), layout, options.expertAlignment(), in.shape().ranksPerNode())
+    new CombineOracle(batch.world(), layout, options, in.shape().ranksPerNode())
         .checkCombine(in.rank(), combine, terms);
     if (out != null && HostCopy.mismatch(out, combine.x()) >= 0) {
       throw new AssertionError("the sums of a combine with 'out' are not in it");

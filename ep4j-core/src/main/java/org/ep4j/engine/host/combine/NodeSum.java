@@ -126,9 +126,7 @@ final class NodeSum {
   private int endOfNode(int i, int end) {
     int node = context.nodes.of(RowTarget.rank(routes[i]));
     int next = i + 1;
-    while (next < end
-        && routes[next] >= 0
-        && context.nodes.of(RowTarget.rank(routes[next])) == node) {
+    while (next < end && context.nodes.of(RowTarget.rank(routes[next])) == node) {
       next++;
     }
     return next;
@@ -137,10 +135,6 @@ final class NodeSum {
   private void addNodes(Worker mine, int token) {
     int end = start[token + 1];
     for (int i = start[token]; i < end; ) {
-      if (routes[i] < 0) {
-        i++;
-        continue;
-      }
       int next = endOfNode(i, end);
       int rank = RowTarget.rank(routes[i]);
       if (!context.isIntranode(rank)) {
@@ -163,9 +157,6 @@ final class NodeSum {
     for (int at = start[token]; at < end; at++) {
       int i = order == null ? at : order[at];
       long route = routes[i];
-      if (route < 0) {
-        continue;
-      }
       int rank = RowTarget.rank(route);
       long row =
           context.isIntranode(rank)
@@ -188,10 +179,6 @@ final class NodeSum {
     }
     int end = start[token + 1];
     for (int i = start[token]; i < end; ) {
-      if (routes[i] < 0) {
-        i++;
-        continue;
-      }
       boolean intranode = context.isIntranode(RowTarget.rank(routes[i]));
       int next = terms.partialRounding ? endOfNode(i, end) : i + 1;
       if (intranode) {

@@ -222,16 +222,14 @@ final class RowPull implements WorkerTeam.Task {
     for (int at = start[token]; at < endOfRoutes; at++) {
       int i = order == null ? at : order[at];
       long route = routes[i];
-      if (route >= 0) {
-        int rank = RowTarget.rank(route);
-        long row = terms.rows[rank] + RowTarget.slot(route) * rowBytes;
-        float weight = weighted ? weights[i] : 1;
-        if (rank == lastRank) {
-          list.add(row, weight);
-        } else {
-          list.addGroup(row, weight);
-          lastRank = rank;
-        }
+      int rank = RowTarget.rank(route);
+      long row = terms.rows[rank] + RowTarget.slot(route) * rowBytes;
+      float weight = weighted ? weights[i] : 1;
+      if (rank == lastRank) {
+        list.add(row, weight);
+      } else {
+        list.addGroup(row, weight);
+        lastRank = rank;
       }
     }
   }
@@ -244,9 +242,6 @@ final class RowPull implements WorkerTeam.Task {
     int end = start[token + 1];
     for (int i = start[token]; i < end; i++) {
       long route = routes[i];
-      if (route < 0) {
-        continue;
-      }
       long from = terms.weights[RowTarget.rank(route)];
       long slot = RowTarget.slot(route);
       if (flat) {

@@ -18,8 +18,7 @@ import org.jspecify.annotations.Nullable;
 public final class HostHandle extends PooledHandle {
   /**
    * A route of a row, packed into a long: its destination rank, its slot there, and the choice of
-   * its token. Negative = the row has no destination (no slot is left, or the rank is dead), and
-   * all code skips it.
+   * its token. Negative only in {@link #intranodeRoutes}.
    */
   public static final class RowTarget {
     public static final long NOWHERE = -1;
@@ -60,7 +59,10 @@ public final class HostHandle extends PooledHandle {
   /** Epoch of the dispatch: identifies the handle across ranks. */
   public long epoch;
 
-  /** The routes of token t are start[t] to start[t + 1], in order of (rank, local expert). */
+  /**
+   * The routes of token t are start[t] to start[t + 1], in order of (rank, local expert); once
+   * slots are known, without those of rows for which no slot is left.
+   */
   public int[] start = new int[1];
 
   /** See {@link RowTarget}. */
@@ -210,8 +212,7 @@ public final class HostHandle extends PooledHandle {
     int end = start[tokens];
     for (int i = 0; i < end; i++) {
       long route = routes[i];
-      insideRoutes[i] =
-          route >= 0 && nodes.together(rank, RowTarget.rank(route)) ? route : RowTarget.NOWHERE;
+      insideRoutes[i] = nodes.together(rank, RowTarget.rank(route)) ? route : RowTarget.NOWHERE;
     }
     intranodeRoutes = insideRoutes;
   }

@@ -11,7 +11,7 @@ import org.ep4j.engine.host.context.HostHandle.RowTarget;
 public record NodeRoutes(int first, int end) {
   /** Whether a route leads to the node. */
   public boolean holds(long route) {
-    return route >= 0 && RowTarget.rank(route) >= first && RowTarget.rank(route) < end;
+    return RowTarget.rank(route) >= first && RowTarget.rank(route) < end;
   }
 
   /** The first route of a token to the node; negative if there is none. */

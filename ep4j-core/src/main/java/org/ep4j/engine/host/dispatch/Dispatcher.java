@@ -231,6 +231,9 @@ public final class Dispatcher {
         throw overflow;
       }
       slots.resolve(handle, routes.positions);
+      if (rowOrder == Layout.EXPERT_MAJOR) {
+        prepareSums(handle, routing);
+      }
       handle.sortOut(context.nodes, context.rank);
       send(handle, DISPATCH, result);
       done = true;
@@ -286,16 +289,20 @@ public final class Dispatcher {
       routes.flat(handle, payload.ids, payload.wideIds);
     } else {
       routes.expertMajor(handle, payload.ids, payload.wideIds);
-      if (handle.weighted) {
-        handle.keepWeights(payload.weights);
-      }
-      handle.order = null;
-      Tensor logical = routing.logicalIdx();
-      if (logical != null) {
-        handle.sortByExperts(logical);
-      } else if (ofBuffer == null && !table.inOrder) {
-        handle.sortByExperts(routing.topkIdx());
-      }
+    }
+  }
+
+  /** Keeps what combines need of the routing, once the routes are those of the rows that fit. */
+  private void prepareSums(HostHandle handle, Routing routing) {
+    if (handle.weighted) {
+      handle.keepWeights(payload.weights);
+    }
+    handle.order = null;
+    Tensor logical = routing.logicalIdx();
+    if (logical != null) {
+      handle.sortByExperts(logical);
+    } else if (experts.ofBuffer(handle.experts) == null && !table.inOrder) {
+      handle.sortByExperts(routing.topkIdx());
     }
   }
 

@@ -158,26 +158,29 @@ public final class SlotAssignment {
   }
 
   /**
-   * Makes the relative slots of the handle's routes absolute; routes without a slot become {@link
-   * RowTarget#NOWHERE}.
+   * Makes the relative slots of the handle's routes absolute, and removes the routes that have no
+   * slot: the routes of a token to a node stay without a gap.
    */
   void resolve(HostHandle handle, int[] positions) {
     boolean flat = handle.layout == Layout.FLAT;
     long[] routes = handle.routes;
-    int end = handle.start[handle.tokens];
-    int sent = 0;
-    for (int i = 0; i < end; i++) {
-      long route = routes[i];
-      int rank = RowTarget.rank(route);
-      long slot = RowTarget.slot(route) + (flat ? baseOfRank[rank] : baseOfPosition[positions[i]]);
-      if (slot < limit[rank]) {
-        routes[i] = RowTarget.pack(rank, RowTarget.choice(route), (int) slot);
-        sent++;
-      } else {
-        routes[i] = RowTarget.NOWHERE;
+    int[] start = handle.start;
+    int end = 0;
+    int i = 0;
+    for (int t = 0; t < handle.tokens; t++) {
+      start[t] = end;
+      for (int behind = start[t + 1]; i < behind; i++) {
+        long route = routes[i];
+        int rank = RowTarget.rank(route);
+        long base = flat ? baseOfRank[rank] : baseOfPosition[positions[i]];
+        long slot = RowTarget.slot(route) + base;
+        if (slot < limit[rank]) {
+          routes[end++] = RowTarget.pack(rank, RowTarget.choice(route), (int) slot);
+        }
       }
     }
-    handle.rowsSent = sent;
+    start[handle.tokens] = end;
+    handle.rowsSent = end;
   }
 
   private long counts(int rank) {
