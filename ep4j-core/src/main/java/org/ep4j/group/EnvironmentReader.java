@@ -91,20 +91,24 @@ final class EnvironmentReader {
     String host = unbracketed(rendezvous.value().substring(0, colon));
     int port = port(rendezvous);
     GroupConfig config =
-        GroupConfig.builder()
+        ofAllRanks()
             .rank(rank)
             .size(size)
             .rendezvous(host, port)
             .secret(alone ? "" : secret(jobKey, host, port))
-            .job(jobName())
             .hostsRendezvous(hosts(rank))
-            .joinTimeout(millis("join timeout", "EP4J_JOIN_TIMEOUT_MS", GroupConfig.JOIN_TIMEOUT))
-            .heartbeatInterval(
-                millis("heartbeat", "EP4J_HEARTBEAT_MS", GroupConfig.HEARTBEAT_INTERVAL))
-            .livenessTimeout(millis("liveness", "EP4J_LIVENESS_MS", GroupConfig.LIVENESS_TIMEOUT))
             .build();
     return new LaunchEnvironment(
         launcher.text, config, localRank(launcher, config), findings, warnings);
+  }
+
+  /** What does not depend on the launcher and is the same for all ranks. */
+  GroupConfig.Builder ofAllRanks() {
+    return GroupConfig.builder()
+        .job(jobName())
+        .joinTimeout(millis("join timeout", "EP4J_JOIN_TIMEOUT_MS", GroupConfig.JOIN_TIMEOUT))
+        .heartbeatInterval(millis("heartbeat", "EP4J_HEARTBEAT_MS", GroupConfig.HEARTBEAT_INTERVAL))
+        .livenessTimeout(millis("liveness", "EP4J_LIVENESS_MS", GroupConfig.LIVENESS_TIMEOUT));
   }
 
   /** The launcher whose rank variable is set. */

@@ -123,6 +123,16 @@ public record LaunchEnvironment(
   }
 
   /**
+   * A configuration with the job's name and the times of the variables, for launchers, which host
+   * the rendezvous with it and pass it on by {@link #variables}.
+   *
+   * @throws org.ep4j.error.InvalidArgumentException if a variable has an invalid value; names it
+   */
+  public static GroupConfig.Builder ofAllRanks(Map<String, String> variables) {
+    return new EnvironmentReader(variables).ofAllRanks();
+  }
+
+  /**
    * The variables with which a child process joins this configuration, for launchers.
    *
    * @param config of the child's rank

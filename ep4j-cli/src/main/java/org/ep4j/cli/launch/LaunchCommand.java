@@ -2,6 +2,7 @@ package org.ep4j.cli.launch;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -127,15 +128,17 @@ public final class LaunchCommand implements Callable<Integer> {
         ErrorCode.CONFLICTING_OPTIONS,
         "--hosts = %d, but %d ranks fill only %d hosts: use fewer hosts"
             .formatted(count, ranks, NamespaceJob.hosts(ranks, Math.max(1, count))));
+    Map<String, String> settings = new HashMap<>(System.getenv());
+    settings.putAll(environment);
     if (counted) {
       try (MadeNamespaces made = MadeNamespaces.make(count)) {
-        return run(NamespaceJob.open(ranks, made.names()), command, limit);
+        return run(NamespaceJob.open(ranks, made.names(), settings), command, limit);
       }
     }
     if (!hosts.isEmpty()) {
-      return run(NamespaceJob.open(ranks, hosts), command, limit);
+      return run(NamespaceJob.open(ranks, hosts, settings), command, limit);
     }
-    try (LocalJob job = LocalJob.open(ranks)) {
+    try (LocalJob job = LocalJob.open(ranks, settings)) {
       return run(processes(job::environment, rank -> command), limit);
     }
   }

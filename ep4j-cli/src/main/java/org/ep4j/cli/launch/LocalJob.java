@@ -29,14 +29,18 @@ public final class LocalJob implements AutoCloseable {
     this.masterPort = masterPort;
   }
 
-  /** Hosts the rendezvous of a new job, with a new secret, on a free port. */
-  public static LocalJob open(int ranks) {
+  /**
+   * Hosts the rendezvous of a new job, with a new secret, on a free port.
+   *
+   * @param settings variables with the job's name and times
+   */
+  public static LocalJob open(int ranks, Map<String, String> settings) {
     OpenFiles.requireForRanks(ranks);
     byte[] secret = new byte[SECRET_BYTES];
     new SecureRandom().nextBytes(secret);
     int masterPort = freePort();
     GroupConfig config =
-        GroupConfig.builder()
+        LaunchEnvironment.ofAllRanks(settings)
             .size(ranks)
             .rendezvous(HERE, 0)
             .secret(HexFormat.of().formatHex(secret))

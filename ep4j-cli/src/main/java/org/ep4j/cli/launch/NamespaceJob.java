@@ -36,8 +36,10 @@ final class NamespaceJob {
   private final String master;
   private final int port;
   private final String secret;
+  private final Map<String, String> settings;
 
-  private NamespaceJob(int ranks, List<String> namespaces, String master) {
+  private NamespaceJob(
+      int ranks, List<String> namespaces, String master, Map<String, String> settings) {
     SecureRandom random = new SecureRandom();
     byte[] bytes = new byte[SECRET_BYTES];
     random.nextBytes(bytes);
@@ -45,6 +47,7 @@ final class NamespaceJob {
     this.namespaces = List.copyOf(namespaces);
     ranksOfEach = Math.ceilDiv(ranks, namespaces.size());
     this.master = master;
+    this.settings = settings;
     // One for the rendezvous, the next for MASTER_PORT of other programs.
     port = FIRST_PORT + 2 * random.nextInt(PORTS / 2);
     secret = HexFormat.of().formatHex(bytes);
@@ -53,16 +56,18 @@ final class NamespaceJob {
   /**
    * Checks the namespaces and reads their addresses.
    *
+   * @param settings variables with the job's name and times
    * @throws CommandFailure if a namespace does not exist, or has no address
    */
-  static NamespaceJob open(int ranks, List<String> namespaces) throws InterruptedException {
+  static NamespaceJob open(int ranks, List<String> namespaces, Map<String, String> settings)
+      throws InterruptedException {
     OpenFiles.requireForRanks(ranks);
     String first = "";
     for (String namespace : namespaces) {
       String address = address(namespace);
       first = first.isEmpty() ? address : first;
     }
-    return new NamespaceJob(ranks, namespaces, first);
+    return new NamespaceJob(ranks, namespaces, first, settings);
   }
 
   private static String address(String namespace) throws InterruptedException {
@@ -108,7 +113,7 @@ final class NamespaceJob {
     int local = rank % ranksOfEach;
     int ranksHere = Math.min(ranksOfEach, ranks - host(rank) * ranksOfEach);
     GroupConfig config =
-        GroupConfig.builder()
+        LaunchEnvironment.ofAllRanks(settings)
             .rank(rank)
             .size(ranks)
             .rendezvous(master, port)

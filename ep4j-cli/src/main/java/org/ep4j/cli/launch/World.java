@@ -84,7 +84,7 @@ public final class World {
    */
   public static int processes(int ranks, List<String> arguments) throws InterruptedException {
     try (Progress progress = Progress.start();
-        LocalJob job = LocalJob.open(ranks);
+        LocalJob job = LocalJob.open(ranks, System.getenv());
         Launcher launcher = new Launcher(GRACE)) {
       Style style = Style.detect();
       List<String> command = JavaCommand.again(QUICK_START, arguments);

@@ -33,6 +33,41 @@ class LaunchCommandTest {
             "[2] rank 2 of 3, local 2, 127.0.0.1, blue, -x --help");
   }
 
+  /** The rendezvous of the launcher decides how long silence may last. */
+  @Test
+  void timesAndNameOfTheCallerReachTheRendezvousAndTheRanks() {
+    Map<String, String> settings =
+        Map.of(
+            "EP4J_LIVENESS_MS", "9000",
+            "EP4J_HEARTBEAT_MS", "300",
+            "EP4J_JOIN_TIMEOUT_MS", "7000",
+            "EP4J_JOB", "mine");
+    try (LocalJob job = LocalJob.open(1, settings)) {
+      assertThat(job.environment(0)).containsAllEntriesOf(settings);
+    }
+
+    CommandLineRun run =
+        CommandLineRun.of(
+            "launch",
+            "-n",
+            "1",
+            "--env",
+            "EP4J_LIVENESS_MS=8000",
+            "sh",
+            "-c",
+            "echo $EP4J_LIVENESS_MS");
+    assertThat(run.out()).contains("[0] 8000");
+  }
+
+  @Test
+  void badTimesAreNamed() {
+    CommandLineRun run =
+        CommandLineRun.of("launch", "-n", "1", "--env", "EP4J_LIVENESS_MS=-1", "true");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("EP4J_LIVENESS_MS = -1");
+  }
+
   @Test
   void anUnknownNamespaceIsReported() {
     CommandLineRun run = CommandLineRun.of("launch", "-n", "2", "--hosts", "no-such-ns", "true");
