@@ -93,13 +93,16 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   return steps;
 }
 
+// Steps in which every rank takes as many as it does of `steps` in a world of eight: all share them.
+u64 shared_steps(const World& world, u64 steps) { return steps * std::max(8u, world.ranks) / 8; }
+
 // Ranks that miss the deadline are masked. Some ranks pause in the middle of an operation, for a
 // while or forever; those that resume continue normally.
 void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   // Two operations of 2000 rows take two million steps.
   u32 rows = world.ranks * world.max_tokens * world.max_choices;
-  calls.timeout = random.between(200000, 1500000) + 1000 * (std::max(rows, 1000u) - 1000);
+  calls.timeout = shared_steps(world, random.between(200000, 1500000)) + 1000 * (std::max(rows, 1000u) - 1000);
   about += "timeout " + std::to_string(calls.timeout) + ", ";
   if (random.once_in(2)) {
     calls.stop_processes();
@@ -129,7 +132,7 @@ void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world
 // first.
 void let_one_be_silent(Machine& machine, LowLatencyCalls& calls, const World& world, std::vector<Step>& steps) {
   u32 silent = machine.random.below(world.ranks);
-  calls.timeout = 3000000;
+  calls.timeout = shared_steps(world, 3000000);
   calls.silent = silent;
   steps.resize(1);
   machine.put_to_sleep(silent, 0, FOREVER, [] {});

@@ -28,7 +28,7 @@ struct World {
       : ranks(std::accumulate(sizes.begin(), sizes.end(), 0u)),
         experts(huge() ? random.between(300, 320) : large() ? random.between(60, 130) : random.between(2, random.once_in(4) ? 130 : 40)),
         max_tokens(random.between(1, large() ? 2 : ranks > 8 ? 8 : 40)),
-        max_choices(std::min(experts, huge() ? random.between(1, 3) : random.between(1, random.once_in(large() ? 2 : 4) ? 64 : 8))),
+        max_choices(std::min(experts, huge() ? random.between(1, 3) : draw_choices(random))),
         row_bytes(16 * random.between(1, large() ? 2 : 40)),
         scale_bytes(random.once_in(3) ? 0 : random.between(1, large() ? 16 : 180)),
         gone(ranks),
@@ -65,6 +65,10 @@ struct World {
   // have more experts than that, too, and little else.
   bool large() const { return ranks > 32; }
   bool huge() const { return ranks > 128; }
+
+  u32 draw_choices(Random& random) const {
+    return large() && random.once_in(2) ? 64 : random.between(1, random.once_in(4) && !large() ? 64 : 8);
+  }
 
   // Blocks of a kernel, at most.
   u32 blocks(u32 usual) const { return huge() ? 1 : large() ? 2 : usual; }
@@ -119,7 +123,7 @@ struct Routing {
 
   Routing(const World& world, Random& random)
       : world(world),
-        top_k(random.between(1, world.max_choices)),
+        top_k(random.between(world.large() && world.max_choices > 32 ? 48 : 1, world.max_choices)),
         weighted(!random.once_in(4)),
         tokens(world.ranks),
         ids(world.ranks),
