@@ -58,7 +58,7 @@ class LauncherScriptTest {
     Files.copy(Path.of("..", "tools", "common.sh"), clone.resolve("tools/common.sh"));
     Files.writeString(clone.resolve("pom.xml"), "");
     for (String module :
-        List.of("core", "c", "verify", "rdma", "cuda", "nccl", "nvshmem", "bench", "cli")) {
+        List.of("core", "c", "verify", "rdma", "cuda", "nccl", "nvshmem", "moe", "bench", "cli")) {
       Path main = Files.createDirectories(clone.resolve("ep4j-" + module + "/src/main"));
       Files.writeString(clone.resolve("ep4j-" + module + "/pom.xml"), "");
       source = Files.writeString(main.resolve("Source.java"), "class Source {}");
@@ -116,6 +116,33 @@ class LauncherScriptTest {
     script.environment().put("JAVA_HOME", folder.resolve("jdk").toString());
 
     assertThat(said(script)).contains("runs version").doesNotContain("HOME");
+  }
+
+  /** Without such a locale a JVM does not start from a directory whose name is not ASCII. */
+  @Test
+  void theJvmGetsALocaleThatCanWriteAllFileNames() throws Exception {
+    program("jdk/bin/java", BASH + "echo \"runs in ${LC_ALL:-no other}\"");
+    for (String locale : List.of("C", "POSIX", "xx_XX.UTF-8")) {
+      ProcessBuilder script = script();
+      script.environment().put("EP4J_JAVA_HOME", folder.resolve("jdk").toString());
+      script.environment().put("LC_ALL", locale);
+      assertThat(said(script)).as(locale).contains("runs in C.UTF-8");
+    }
+    ProcessBuilder script = script();
+    script.environment().put("EP4J_JAVA_HOME", folder.resolve("jdk").toString());
+    script.environment().keySet().removeAll(List.of("LC_ALL", "LC_CTYPE"));
+    script.environment().put("LANG", "C.UTF-8");
+    assertThat(said(script)).contains("runs in no other");
+  }
+
+  @Test
+  void aHeapThatIsNoSizeIsRefused() throws Exception {
+    for (String heap : List.of("8gb", "zz", "-1g")) {
+      ProcessBuilder script = script();
+      script.environment().put("EP4J_JAVA_HOME", folder.resolve("jdk").toString());
+      script.environment().put("EP4J_HEAP", heap);
+      assertThat(said(script)).contains("EP4J-1006: EP4J_HEAP = " + heap).doesNotContain("runs");
+    }
   }
 
   @Test
