@@ -361,9 +361,10 @@ public interface ExpertBuffer extends AutoCloseable {
    *
    * <p>A masked rank has missed low-latency operations; this call lets it continue with the
    * operation count of the others. Therefore all ranks call it while no rank is inside a
-   * low-latency operation, for example between two {@link #barrier()}s, and not between a dispatch
-   * and its combine: a rank that was masked while its rows arrived gets no rows back. It then masks
-   * the rank that masked it or, without masking, throws {@link PeerTimeoutException}.
+   * low-latency operation, between two {@link #barrier()}s of this buffer (a barrier of the group
+   * does not bring the counts of other nodes), and not between a dispatch and its combine: a rank
+   * that was masked while its rows arrived gets no rows back. It then masks the rank that masked it
+   * or, without masking, throws {@link PeerTimeoutException}.
    *
    * <p>CUDA engine on several nodes: the live ranks meet in this call, and it fails on all of them
    * if one does not call it within twice the buffer's timeout.

@@ -1,6 +1,9 @@
 package org.ep4j.tensor;
 
-/** How low-latency dispatch scales FP8 blocks of 128 values. */
+/**
+ * How low-latency dispatch scales FP8 blocks of 128 values; amax is the largest magnitude of the
+ * block, at least 1e-4.
+ */
 public enum ScaleKind {
   /** FP32 scale amax / 448. */
   FLOAT32,

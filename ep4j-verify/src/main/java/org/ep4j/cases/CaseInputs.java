@@ -149,6 +149,14 @@ final class CaseInputs {
               "token %d chooses expert %d: an id is 0 to %d, or -1 for none"
                   .formatted(token, id, experts - 1));
         }
+        for (long other = 0; id >= 0 && other < k; other++) {
+          if (integer(ids, token * topK + other) == id) {
+            throw inconsistent(
+                file.name(),
+                "topk_idx",
+                "token %d chooses expert %d twice: each expert at most once".formatted(token, id));
+          }
+        }
         if (id >= 0) {
           sent[placement.rankOf((int) id)] = true;
           ofExperts[(int) id]++;

@@ -32,7 +32,7 @@ class CaseDirectoryTest {
   @BeforeEach
   void threeTokens() {
     tensors.put("x", Tensor.ofBf16(new short[3 * 128], 3, 128));
-    tensors.put("topk_idx", Tensor.of(new long[6], 3, 2));
+    tensors.put("topk_idx", Tensor.of(new long[] {0, 1, 0, 1, 0, 1}, 3, 2));
   }
 
   private void write(int rank) {
@@ -169,6 +169,17 @@ class CaseDirectoryTest {
         .isInstanceOf(SafetensorsException.class)
         .hasMessageContaining("rank1.safetensors: tensor 'topk_idx': token 2 chooses expert " + id)
         .hasMessageContaining("0 to 7");
+  }
+
+  @Test
+  void anExpertThatATokenNamesTwiceIsNamedAndNotTheRowsThatItMakes() {
+    write(0);
+    tensors.put("topk_idx", Tensor.of(new long[] {0, 1, -1, -1, 5, 5}, 3, 2));
+    write(1);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .isInstanceOf(SafetensorsException.class)
+        .hasMessageContaining(
+            "rank1.safetensors: tensor 'topk_idx': token 2 chooses expert 5 twice");
   }
 
   @Test

@@ -173,7 +173,7 @@ public final class Flight implements ReceiveHook {
               + this
               + " are overwritten; they are valid until the second next "
               + kind
-              + ": use or copy them before it");
+              + " or reset() of the buffer: use or copy them before it");
     }
   }
 

@@ -259,6 +259,10 @@ class LowLatencyHookTest {
               .isInstanceOf(IllegalStateException.class)
               .hasMessageStartingWith(
                   ErrorCode.RESULTS_OVERWRITTEN.message("the results of low-latency combine 3 "));
+          buffer.reset();
+          assertThatThrownBy(b::x)
+              .hasMessageStartingWith(ErrorCode.RESULTS_OVERWRITTEN.id())
+              .hasMessageContaining("next low-latency dispatch or reset() of the buffer");
         });
   }
 
