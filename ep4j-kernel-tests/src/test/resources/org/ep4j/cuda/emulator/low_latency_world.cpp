@@ -93,8 +93,9 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   return steps;
 }
 
-// Steps in which every rank takes as many as it does of `steps` in a world of eight: all share them.
-u64 shared_steps(const World& world, u64 steps) { return steps * std::max(8u, world.ranks) / 8; }
+// Steps in which every rank takes as many as it does of `steps` in a world of eight: all share them. At
+// most eight times as many: the machine calls MAX_IDLE steps without a move a hang.
+u64 shared_steps(const World& world, u64 steps) { return steps * std::clamp(world.ranks, 8u, 64u) / 8; }
 
 // Ranks that miss the deadline are masked. Some ranks pause in the middle of an operation, for a
 // while or forever; those that resume continue normally.
