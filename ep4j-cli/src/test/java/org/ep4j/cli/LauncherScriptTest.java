@@ -12,6 +12,8 @@ import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Instant;
 import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -57,10 +59,9 @@ class LauncherScriptTest {
     Files.copy(script, clone.resolve("ep4j"), StandardCopyOption.COPY_ATTRIBUTES);
     Files.copy(Path.of("..", "tools", "common.sh"), clone.resolve("tools/common.sh"));
     Files.writeString(clone.resolve("pom.xml"), "");
-    for (String module :
-        List.of("core", "c", "verify", "rdma", "cuda", "nccl", "nvshmem", "moe", "bench", "cli")) {
-      Path main = Files.createDirectories(clone.resolve("ep4j-" + module + "/src/main"));
-      Files.writeString(clone.resolve("ep4j-" + module + "/pom.xml"), "");
+    for (String module : watchedModules(Files.readString(script))) {
+      Path main = Files.createDirectories(clone.resolve(module + "/src/main"));
+      Files.writeString(clone.resolve(module + "/pom.xml"), "");
       source = Files.writeString(main.resolve("Source.java"), "class Source {}");
     }
     lib = clone.resolve("ep4j-cli/target/quick/lib");
@@ -79,6 +80,13 @@ class LauncherScriptTest {
             + "/*; echo built >&2; touch "
             + lib
             + "/built");
+  }
+
+  /** The modules whose sources the script looks at. */
+  private static String[] watchedModules(String script) {
+    Matcher list = Pattern.compile("for module in ([^;]+);").matcher(script);
+    assertThat(list.find()).isTrue();
+    return list.group(1).split(" ");
   }
 
   @Test
@@ -143,6 +151,20 @@ class LauncherScriptTest {
       script.environment().put("EP4J_HEAP", heap);
       assertThat(said(script)).contains("EP4J-1006: EP4J_HEAP = " + heap).doesNotContain("runs");
     }
+  }
+
+  /** The script of a bundle repeats both checks: it needs no other file. */
+  @Test
+  void aBundleChecksHeapAndLocaleToo() throws Exception {
+    program("bundle/runtime/bin/java", BASH + "echo \"runs in $LC_ALL with $1\"");
+    program("bundle/ep4j", Files.readString(Path.of("..", "tools", "bundle-launcher")));
+    ProcessBuilder script = script().command(folder.resolve("bundle/ep4j").toString(), "version");
+    script.environment().put("LC_ALL", "C");
+    script.environment().put("EP4J_HEAP", "3g");
+    assertThat(said(script)).contains("runs in C.UTF-8 with -Xmx3g");
+
+    script.environment().put("EP4J_HEAP", "zz");
+    assertThat(said(script)).contains("EP4J-1006: EP4J_HEAP = zz").doesNotContain("runs");
   }
 
   @Test
