@@ -119,6 +119,7 @@ class PrometheusTest {
       checkRules();
       checkHostileTags();
       assertThat(failure).isNull();
+      assertThat(job.isAlive()).isTrue();
     } finally {
       next.set(END);
       boolean ended = job.join(LIMIT);
