@@ -36,7 +36,8 @@ def indices_to_map(
     """
     if topk_idx.dim() != 2 or topk_idx.shape[0] != num_of_tokens:
         raise refused(
-            f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [{num_of_tokens}, top-k]",
+            f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [{num_of_tokens}, top-k]:"
+            " pass the ids of all tokens",
             TENSOR,
         )
     routing_map = dense_map(topk_idx, num_of_experts)

@@ -91,7 +91,8 @@ class Shapes:
         """The buffer for batches of this shape; a smaller one where the call can ask for another.
 
         Args:
-            fixed_tokens: largest number of tokens a rank, where the caller has seen to it.
+            fixed_tokens: largest number of tokens a rank, where the caller opens larger buffers itself; 0: the ranks
+                agree on it, and the buffer can grow.
             grouped: rows may go to a group per expert.
             asking: whether the call learns the demands of other ranks.
         """

@@ -91,8 +91,8 @@ class World:
 def _broadcast(mine: Optional[Tuple[str, int, str]], group: Any, comm: Any) -> Tuple[str, int, str]:
     if group is None:
         return comm.bcast(mine, root=0)
-    # A broadcast would need the global number of rank 0, which torch does not know of each group: of those that an
-    # engine makes without torch's registry, it gathers all the same.
+    # A broadcast needs the global number of rank 0, which torch has of registered groups alone. Engines that grow and
+    # shrink make groups that are not registered; torch gathers over these, too.
     gathered: List[Any] = [None] * group.size()
     torch.distributed.all_gather_object(gathered, mine, group=group)
     return gathered[0]
