@@ -220,6 +220,6 @@ public final class LowLatencyParameters extends Struct {
   public final U64 shareBytes = u64("share_bytes");
 
   public LowLatencyParameters() {
-    super("LowLatencyParameters", "lowlatency/low_latency_constants.cuh");
+    super("LowLatencyParameters", "common/specialized.cuh");
   }
 }

@@ -59,7 +59,7 @@
 #pragma once
 #include "common/kernel_lifecycle.cuh"
 #include "lowlatency/low_latency_group_sizes.cuh"
-#include "lowlatency/low_latency_constants.cuh"
+#include "common/specialized.cuh"
 #include "structs/low_latency_parameters.cuh"
 
 #ifndef EP4J_RANK_MAJOR
