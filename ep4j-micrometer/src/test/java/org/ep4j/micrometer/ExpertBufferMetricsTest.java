@@ -283,6 +283,7 @@ class ExpertBufferMetricsTest {
           }
           running.decrementAndGet();
           assertThat(scraper.join(TIMEOUT)).isTrue();
+          metrics.sample();
           assertThat(operations(registry, "dispatch", "high_throughput")).isPositive();
         });
     assertThat(failed).isEmpty();
