@@ -212,7 +212,11 @@ public final class FailureDiagnosis implements AutoCloseable {
     int lost = lostPeer();
     AbortReport told = notices.report();
     if (lost < 0 && told != null && report.isExplainedBy(told)) {
-      return report.timeout(operation, told.peer(), told.state(), told.dead());
+      // What this rank knows of the path comes before what the other one reports of it.
+      String problem = linkProblem(told.peer());
+      return problem == null
+          ? report.timeout(operation, told.peer(), told.state(), told.dead())
+          : unreachable(operation, told.peer(), problem);
     }
     int peer = lost >= 0 && members.isAlive(words.peer()) ? lost : words.peer();
     if (lost < 0 && words.left() > 0 && !hasClosed(peer) && linkProblem(peer) == null) {
@@ -232,7 +236,11 @@ public final class FailureDiagnosis implements AutoCloseable {
     String problem = departed ? null : linkProblem(peer);
     return problem == null
         ? report.timeout(operation, peer, departed)
-        : report.timeout(operation, peer, "is unreachable (" + problem + ")", true);
+        : unreachable(operation, peer, problem);
+  }
+
+  private PeerTimeoutException unreachable(String operation, int peer, String problem) {
+    return report.timeout(operation, peer, "is unreachable (" + problem + ")", true);
   }
 
   /** Why a rank of another node no longer sends, as far as known; null if it does. */
