@@ -11,6 +11,7 @@ import java.util.Optional;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.ToLongFunction;
+import java.util.stream.IntStream;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.Timings;
@@ -75,6 +76,9 @@ record MoeSession(
 
   /** Multiplications and additions of a token in the three matrices of an expert. */
   private static final int OPERATIONS = 6;
+
+  /** More than any matrix has: each row has a seed of its own. */
+  private static final long ROWS_OF_A_SEED = 1L << 32;
 
   private static final String SHARED = "shared";
   private static final String WITHOUT_SHARED = "layer_without_shared";
@@ -423,11 +427,16 @@ record MoeSession(
 
   /** Random values, on GPUs as BF16 has them. */
   private Tensor values(long seed, int rows, int columns, double scale) {
-    var random = new SplittableRandom(seed);
     var values = new float[Math.multiplyExact(rows, columns)];
-    for (int i = 0; i < values.length; i++) {
-      values[i] = (float) (scale * random.nextDouble(-1, 1));
-    }
+    IntStream.range(0, rows)
+        .parallel()
+        .forEach(
+            row -> {
+              var random = new SplittableRandom(seed * ROWS_OF_A_SEED + row);
+              for (int i = row * columns; i < (row + 1) * columns; i++) {
+                values[i] = (float) (scale * random.nextDouble(-1, 1));
+              }
+            });
     return onHost()
         ? Tensor.of(values, rows, columns)
         : Tensor.fromFloats(values, DType.BF16, rows, columns);
@@ -435,6 +444,10 @@ record MoeSession(
 
   private int compared() {
     return Math.min(COMPARED, tokens);
+  }
+
+  private static double[] doubles(Tensor row) {
+    return IntStream.range(0, Math.toIntExact(row.elements())).mapToDouble(row::getFloat).toArray();
   }
 
   /** The largest difference from plain arithmetic, by the largest element of the token. */
@@ -448,7 +461,7 @@ record MoeSession(
     int hidden = shape.hidden();
     double worst = 0;
     for (int token = 0; token < compared(); token++) {
-      double[] expected = plain.forward(x.rows(token, token + 1).toFloatArray());
+      double[] expected = plain.forward(doubles(x.rows(token, token + 1)));
       double largest = 0;
       double difference = 0;
       for (int h = 0; h < hidden; h++) {

@@ -2,6 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.util.Optional;
 import java.util.function.IntFunction;
+import java.util.function.IntToDoubleFunction;
 import java.util.stream.IntStream;
 import org.ep4j.moe.ExpertWeights;
 import org.ep4j.moe.MoeShape;
@@ -19,7 +20,7 @@ record PlainLayer(
     IntFunction<ExpertWeights> experts,
     Optional<ExpertWeights> shared) {
   /** The result of a token. */
-  double[] forward(float[] x) {
+  double[] forward(double[] x) {
     int count = shape.router().experts();
     float[] matrix = router.toFloatArray();
     double[] logits = IntStream.range(0, count).mapToDouble(e -> dot(matrix, e, x)).toArray();
@@ -42,24 +43,31 @@ record PlainLayer(
     return y;
   }
 
-  private static void add(double[] y, double weight, ExpertWeights expert, float[] x) {
+  private static void add(double[] y, double weight, ExpertWeights expert, double[] x) {
     float[] w1 = expert.w1().toFloatArray();
     float[] w3 = expert.w3().toFloatArray();
     float[] w2 = expert.w2().toFloatArray();
-    int intermediate = Math.toIntExact(expert.w1().size(0));
-    for (int i = 0; i < intermediate; i++) {
-      double swished = dot(w1, i, x);
-      double inner = swished / (1 + Math.exp(-swished)) * dot(w3, i, x);
-      for (int h = 0; h < y.length; h++) {
-        y[h] += weight * inner * w2[h * intermediate + i];
-      }
+    double[] inner =
+        rows(
+            expert.w1(),
+            i -> {
+              double swished = dot(w1, i, x);
+              return swished / (1 + Math.exp(-swished)) * dot(w3, i, x);
+            });
+    double[] outer = rows(expert.w2(), h -> dot(w2, h, inner));
+    for (int h = 0; h < y.length; h++) {
+      y[h] += weight * outer[h];
     }
   }
 
-  private static double dot(float[] matrix, int row, float[] x) {
+  private static double[] rows(Tensor matrix, IntToDoubleFunction of) {
+    return IntStream.range(0, Math.toIntExact(matrix.size(0))).parallel().mapToDouble(of).toArray();
+  }
+
+  private static double dot(float[] matrix, int row, double[] x) {
     double sum = 0;
     for (int h = 0; h < x.length; h++) {
-      sum += (double) matrix[row * x.length + h] * x[h];
+      sum += matrix[row * x.length + h] * x[h];
     }
     return sum;
   }
