@@ -93,6 +93,15 @@ def close() -> None:
         _pools.popitem()[1].close()
 
 
+def sms(ranks, wanted):
+    """As many SMs of a GPU as are wanted, or as each of the ranks that share it can have: an even number."""
+    if not ON_GPU:
+        return wanted
+    sharing = -(-ranks // torch.cuda.device_count())
+    present = torch.cuda.get_device_properties("cuda").multi_processor_count
+    return min(wanted, present // sharing // 2 * 2)
+
+
 def _serve(rank: int, ranks: int, directory: str, work: Any, results: Any) -> None:
     torch.set_num_threads(1)
     # Many processes that end soon: quick compilation. Small batches: small buffers.

@@ -71,6 +71,7 @@ def growth(group, seed):
     largest = os.environ.pop("EP4J_MAX_TOKENS")
     common = torch.Generator().manual_seed(seed)  # on the CPU
     torch.manual_seed(seed + 100 * rank)
+    deep_ep.Buffer.set_num_sms(deep_ep_ranks.sms(ranks, deep_ep.Buffer.num_sms))
     try:
         # One byte is granted: a buffer takes the largest batch of its first call and no more.
         buffer = deep_ep.Buffer(group, 1, explicitly_destroy=True)

@@ -12,22 +12,12 @@ import deep_ep_ranks
 from deep_ep_ranks import ON_GPU
 from deep_ep.utils.math import (
     calc_diff,
-    ceil_div,
     hash_tensors,
     per_token_cast_back,
     per_token_cast_to_fp8,
 )
 
 HIDDEN, TOP_K = 256, 4
-
-
-def _sms(ranks, wanted):
-    """As many SMs of a GPU as are wanted, or as each of the ranks that share it can have: an even number."""
-    if not ON_GPU:
-        return wanted
-    sharing = ceil_div(ranks, torch.cuda.device_count())
-    present = torch.cuda.get_device_properties("cuda").multi_processor_count
-    return min(wanted, present // sharing // 2 * 2)
 
 
 def _grouped(scores, nodes):
@@ -86,8 +76,9 @@ def throughput(group, tokens, experts, seed, nodes=1):
     assert torch.equal(layout[0], case.per_rank)
     assert layout[1] is None if nodes == 1 else torch.equal(layout[1], case.per_node)
     assert torch.equal(layout[2], case.per_expert) and torch.equal(layout[3], case.in_rank)
-    config = deep_ep.Config(_sms(ranks, 24), 8, 256)
-    deep_ep.Buffer.set_num_sms(_sms(ranks, deep_ep.Buffer.num_sms))  # where no config is passed
+    config = deep_ep.Config(deep_ep_ranks.sms(ranks, 24), 8, 256)
+    sms = deep_ep_ranks.sms(ranks, deep_ep.Buffer.num_sms)
+    deep_ep.Buffer.set_num_sms(sms)  # where no config is passed
 
     constant = torch.full((tokens, HIDDEN), float(rank)).bfloat16()
     random = torch.randn(tokens, HIDDEN).bfloat16()
