@@ -58,7 +58,7 @@ final class CacheWarmCommand implements Callable<Integer> {
       names = "--ranks",
       split = ",",
       paramLabel = "N",
-      description = "Also compile low-latency kernels for these numbers of ranks.")
+      description = "Also compile kernels for these numbers of ranks.")
   private @Nullable List<Integer> ranks;
 
   @Option(
@@ -108,6 +108,7 @@ final class CacheWarmCommand implements Callable<Integer> {
       requirePositive("--hidden", hidden);
       requirePositive("--experts", experts);
       requirePositive("--topk", topK);
+      kernels.addAll(PrebuiltKernels.highThroughput(number, experts, topK));
       kernels.addAll(PrebuiltKernels.lowLatency(hidden, number, experts, topK, masking));
     }
     for (String architecture : wanted) {

@@ -34,7 +34,7 @@ public final class Launch implements AutoCloseable {
       DriverLayouts.offset(DriverLayouts.LAUNCH_CONFIG, "numAttrs");
   private static final long VALUE = DriverLayouts.offset(DriverLayouts.LAUNCH_ATTRIBUTE, "value");
 
-  private final Kernel kernel;
+  private Kernel kernel;
   private final Arena arena;
   private final MemorySegment config;
   private final MemorySegment attributes;
@@ -64,6 +64,11 @@ public final class Launch implements AutoCloseable {
    *     reports (CUDA 12.4)
    */
   public static Launch of(Kernel kernel, LaunchConfig config, int... parameterBytes) {
+    requireParameters(kernel, parameterBytes);
+    return new Launch(kernel, config, parameterBytes.clone());
+  }
+
+  private static void requireParameters(Kernel kernel, int[] parameterBytes) {
     List<Integer> compiled = kernel.parameterBytes();
     List<Integer> given = Arrays.stream(parameterBytes).boxed().toList();
     if (!compiled.isEmpty() && !compiled.equals(given)) {
@@ -74,7 +79,6 @@ public final class Launch implements AutoCloseable {
           compiled + " bytes as in the kernel",
           "make the host's layout the same as the kernel's");
     }
-    return new Launch(kernel, config, parameterBytes.clone());
   }
 
   private void describe(LaunchConfig description) {
@@ -114,6 +118,11 @@ public final class Launch implements AutoCloseable {
   /** The kernel to launch. */
   public Kernel kernel() {
     return kernel;
+  }
+
+  /** Changes the kernel to one that takes the same parameters. */
+  public void setKernel(Kernel other) {
+    kernel = other;
   }
 
   /** Memory of a parameter, initially zero; written in place. */

@@ -226,10 +226,7 @@ final class CudaBufferOpening implements AutoCloseable {
     Completion completion = new Completion(words, stream, group.size(), config, diagnosis, notices);
     Staging staging = own(new Staging(group.rank(), device, completion));
     KernelFiles files = KernelFiles.of(device, internode);
-    Kernels kernels =
-        steps.together(
-            "the kernels",
-            () -> own(new Kernels(files, !one, Limits.writesExpertRowsInPlace(config))));
+    Kernels kernels = steps.together("the kernels", () -> own(new Kernels(files, config, !one)));
     rejoin.meet();
     // Maps the peers' regions: all ranks have cleared their words after this step.
     Peers peers =
@@ -370,49 +367,51 @@ final class CudaBufferOpening implements AutoCloseable {
       prepareNode(device, config);
       return;
     }
-    Map<String, KernelConstants> files =
-        new LinkedHashMap<>(Kernels.files(true, Limits.writesExpertRowsInPlace(config)));
+    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(config, true));
     files.putAll(Kernels.filesOfOneRank());
+    Map<String, KernelConstants> ofAnyShape =
+        new LinkedHashMap<>(Kernels.filesOfAnyShape(config, true));
     String architecture = DeviceProperties.of(device).architecture();
     if (config.lowLatency().isPresent()) {
       String wire = WireChoice.of(config.backend(), config.wire());
       Reach reach = InternodeMemory.isMapped(wire) ? Reach.MAPPED : Reach.PUTS;
       files.putAll(LowLatencyKernels.files(device, config, reach));
-      KernelCompiler.standard()
-          .prepare(LowLatencyKernels.filesOfAnyShape(device, config, reach), architecture);
+      ofAnyShape.putAll(LowLatencyKernels.filesOfAnyShape(device, config, reach));
     }
     KernelCompiler.standard().prepare(files, architecture);
+    KernelCompiler.standard().prepare(ofAnyShape, architecture);
   }
 
   private static void prepareNode(int device, BufferConfig config) {
-    Map<String, KernelConstants> files =
-        new LinkedHashMap<>(Kernels.files(false, Limits.writesExpertRowsInPlace(config)));
+    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(config, false));
     files.putAll(Kernels.filesOfOneRank());
+    Map<String, KernelConstants> ofAnyShape =
+        new LinkedHashMap<>(Kernels.filesOfAnyShape(config, false));
     if (config.lowLatency().isPresent()) {
       files.putAll(LowLatencyKernels.files(device, config, Reach.NODE));
+      ofAnyShape.putAll(LowLatencyKernels.filesOfAnyShape(device, config, Reach.NODE));
     }
     String architecture = DeviceProperties.of(device).architecture();
     KernelCompiler.standard().prepare(files, architecture);
-    if (config.lowLatency().isPresent()) {
-      KernelCompiler.standard()
-          .prepare(LowLatencyKernels.filesOfAnyShape(device, config, Reach.NODE), architecture);
-    }
+    KernelCompiler.standard().prepare(ofAnyShape, architecture);
   }
 
   /** Compiles missing kernels: the transport between nodes decides which are needed. */
   private static void prepare(
       CudaDevice device, BufferConfig config, InternodeConnection internode) {
-    Map<String, KernelConstants> files =
-        new LinkedHashMap<>(Kernels.files(true, Limits.writesExpertRowsInPlace(config)));
+    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(config, true));
+    Map<String, KernelConstants> ofAnyShape =
+        new LinkedHashMap<>(Kernels.filesOfAnyShape(config, true));
     KernelFiles reaching = KernelFiles.of(device, internode);
     if (config.lowLatency().isPresent()) {
       Reach reach = Reach.of(internode);
       files.putAll(LowLatencyKernels.files(device.ordinal(), config, reach));
-      if (reaching.transport() == null) {
-        reaching.prepare(LowLatencyKernels.filesOfAnyShape(device.ordinal(), config, reach));
-      }
+      ofAnyShape.putAll(LowLatencyKernels.filesOfAnyShape(device.ordinal(), config, reach));
     }
     reaching.prepare(files);
+    if (reaching.transport() == null) {
+      reaching.prepare(ofAnyShape);
+    }
     new KernelFiles(device, null).prepare(Kernels.filesOfOneRank());
   }
 

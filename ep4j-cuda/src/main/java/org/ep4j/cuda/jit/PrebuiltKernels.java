@@ -27,37 +27,6 @@ public final class PrebuiltKernels {
               List.of(
                   new PrebuiltKernel(
                       "smoke", "probe/smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true),
-                  new PrebuiltKernel("dispatch", "dispatch/dispatch.cu", Map.of(), true),
-                  new PrebuiltKernel(
-                      "expert-dispatch", "dispatch/expert_dispatch.cu", Map.of(), true),
-                  new PrebuiltKernel("combine", "combine/combine.cu", Map.of(), true),
-                  new PrebuiltKernel("expert-combine", "combine/expert_combine.cu", Map.of(), true),
-                  new PrebuiltKernel(
-                      "weighted expert-combine",
-                      "combine/weighted_expert_combine.cu",
-                      Map.of(),
-                      true),
-                  new PrebuiltKernel(
-                      "expert-pull combine", "combine/expert_pull_combine.cu", Map.of(), true),
-                  new PrebuiltKernel(
-                      "internode dispatch", "internode/internode_dispatch.cu", Map.of(), true),
-                  new PrebuiltKernel(
-                      "internode expert-dispatch",
-                      "internode/internode_expert_dispatch.cu",
-                      Map.of(),
-                      true),
-                  new PrebuiltKernel(
-                      "internode combine", "internode/internode_combine.cu", Map.of(), true),
-                  new PrebuiltKernel(
-                      "internode weighted combine",
-                      "internode/internode_weighted_combine.cu",
-                      Map.of(),
-                      true),
-                  new PrebuiltKernel(
-                      "internode combine by experts",
-                      "internode/internode_by_experts.cu",
-                      Map.of(),
-                      true),
                   new PrebuiltKernel("layout", "dispatch/layout.cu", Map.of(), false),
                   new PrebuiltKernel(
                       "routing counts", "dispatch/routing_counts.cu", Map.of(), false),
@@ -70,15 +39,55 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("put probe", "probe/put_probe.cu", PUT_BY_STORES, true),
                   new PrebuiltKernel(
                       "put probe by rings", "probe/put_probe.cu", PUT_BY_RINGS, true)),
+              highThroughput("", Map.of()),
               lowLatency("", "", Map.of()),
               lowLatency("", " with LL packets", LL_PACKETS),
               lowLatency("_mapped", "", Map.of()),
               lowLatency("_puts", "", Map.of()),
+              highThroughput(8, 256, 8),
               lowLatency(7168, 8, 256, 8, false))
           .flatMap(List::stream)
           .toList();
 
   private PrebuiltKernels() {}
+
+  /** Compile-time constants of high-throughput kernels; see {@code common/specialized.cuh}. */
+  public static Map<String, String> highThroughputConstants(int ranks, int experts, int topK) {
+    return Map.of(
+        "EP4J_RANKS", String.valueOf(ranks),
+        "EP4J_EXPERTS", String.valueOf(experts),
+        "EP4J_CHOICES", String.valueOf(topK));
+  }
+
+  /** The high-throughput kernels of buffers of one shape. */
+  public static List<PrebuiltKernel> highThroughput(int ranks, int experts, int topK) {
+    return highThroughput(
+        " for " + experts + " experts on " + ranks + " ranks",
+        highThroughputConstants(ranks, experts, topK));
+  }
+
+  private static List<PrebuiltKernel> highThroughput(String shape, Map<String, String> constants) {
+    return Stream.of(
+            "dispatch/dispatch",
+            "dispatch/expert_dispatch",
+            "combine/combine",
+            "combine/expert_combine",
+            "combine/weighted_expert_combine",
+            "combine/expert_pull_combine",
+            "internode/internode_dispatch",
+            "internode/internode_expert_dispatch",
+            "internode/internode_combine",
+            "internode/internode_weighted_combine",
+            "internode/internode_by_experts")
+        .map(
+            file ->
+                new PrebuiltKernel(
+                    file.substring(file.indexOf('/') + 1).replace('_', ' ') + shape,
+                    file + ".cu",
+                    constants,
+                    true))
+        .toList();
+  }
 
   /** Compile-time constants of low-latency kernels for one buffer; see {@code low_latency.cuh}. */
   public static Map<String, String> lowLatencyConstants(

@@ -4,8 +4,8 @@ package org.ep4j.cuda.struct;
 public final class CombineParameters extends Struct {
   public final Pointer peers = pointer("char* const*", "peers");
   public final U64 rank = u64("rank");
-  public final U64 ranks = u64("ranks");
-  public final U64 topK = u64("top_k");
+  public final U64 ranks = u64("Specialized<EP4J_RANKS>", "ranks");
+  public final U64 topK = u64("Specialized<EP4J_CHOICES>", "top_k");
 
   // The handle.
   public final U64 tokens = u64("tokens");
@@ -136,6 +136,6 @@ public final class CombineParameters extends Struct {
   public final Pointer internodeEntries = pointer("const u64*", "internode_entries");
 
   public CombineParameters() {
-    super("CombineParameters");
+    super("CombineParameters", "common/specialized.cuh");
   }
 }

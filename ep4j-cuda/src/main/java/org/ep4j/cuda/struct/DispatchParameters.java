@@ -12,8 +12,8 @@ public final class DispatchParameters extends Struct {
   public final Pointer peers = pointer("char* const*", "peers");
 
   public final U64 rank = u64("rank");
-  public final U64 ranks = u64("ranks");
-  public final U64 experts = u64("experts");
+  public final U64 ranks = u64("Specialized<EP4J_RANKS>", "ranks");
+  public final U64 experts = u64("Specialized<EP4J_EXPERTS>", "experts");
   public final U64 localExperts = u64("local_experts");
 
   /** [experts] {@code rank << 16 | local number}; rank 0xffff: missing. */
@@ -21,7 +21,7 @@ public final class DispatchParameters extends Struct {
 
   // The routing of this rank's tokens.
   public final U64 tokens = u64("tokens");
-  public final U64 topK = u64("top_k");
+  public final U64 topK = u64("Specialized<EP4J_CHOICES>", "top_k");
 
   /** [tokens, top_k]. */
   public final Pointer ids = pointer("const void*", "ids");
@@ -237,6 +237,6 @@ public final class DispatchParameters extends Struct {
   public final Pointer keptWeights = pointer("float*", "kept_weights");
 
   public DispatchParameters() {
-    super("DispatchParameters");
+    super("DispatchParameters", "common/specialized.cuh");
   }
 }

@@ -18,29 +18,50 @@ public final class KernelCall<P extends Struct> implements AutoCloseable {
   public final P parameters;
 
   private final Launch launch;
+  private final Kernel kernel;
+  private final Kernel ofAnyShape;
 
   KernelCall(CudaModule module, String name, P parameters, int threads, int maxSharedBytes) {
-    this(module, name, parameters, threads, maxSharedBytes, false);
+    this(module, module, name, parameters, threads, maxSharedBytes, false);
   }
 
   /**
+   * @param module with the kernel that is launched
+   * @param ofAnyShape with the same kernel {@linkplain #choose for operations of another shape}
    * @param name of the kernel in namespace {@code ep4j}
    * @param startsEarly whether the kernel may start before the previous kernel of the stream has
    *     ended
    */
   public KernelCall(
       CudaModule module,
+      CudaModule ofAnyShape,
       String name,
       P parameters,
       int threads,
       int maxSharedBytes,
       boolean startsEarly) {
     this.parameters = parameters;
-    Kernel kernel = module.kernel(KernelName.symbol(name, parameters.name()));
-    kernel.setMaxDynamicSharedBytes(maxSharedBytes);
+    kernel = kernel(module, name, maxSharedBytes);
+    this.ofAnyShape = module == ofAnyShape ? kernel : kernel(ofAnyShape, name, maxSharedBytes);
     LaunchConfig config = LaunchConfig.of(1, threads);
     launch = Launch.of(kernel, startsEarly ? config.asProgrammatic() : config, parameters.bytes());
     parameters.placeIn(launch.parameters());
+  }
+
+  private Kernel kernel(CudaModule module, String name, int maxSharedBytes) {
+    Kernel found = module.kernel(KernelName.symbol(name, parameters.name()));
+    found.setMaxDynamicSharedBytes(maxSharedBytes);
+    return found;
+  }
+
+  /**
+   * Chooses the kernel of further launches.
+   *
+   * @param ofBuffer whether the operation has the shape for which kernels of the buffer are
+   *     compiled
+   */
+  public void choose(boolean ofBuffer) {
+    launch.setKernel(ofBuffer ? kernel : ofAnyShape);
   }
 
   /** Launches on a raw stream; the device is current. */

@@ -6,11 +6,13 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.jit.KernelName;
+import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.cuda.struct.ExpertIdsParameters;
@@ -18,6 +20,7 @@ import org.ep4j.cuda.struct.LayoutParameters;
 import org.ep4j.cuda.struct.ScaleRowsParameters;
 import org.ep4j.cuda.struct.Struct;
 import org.ep4j.cuda.struct.TransposeParameters;
+import org.ep4j.engine.Limits;
 import org.ep4j.tensor.DType;
 
 /** The compiled kernels of one buffer on its device, and their shared memory. */
@@ -61,6 +64,7 @@ public final class Kernels implements AutoCloseable {
   private static final List<DType> SUMMED = List.of(DType.BF16, DType.FP16, DType.FP32);
 
   private final ResourceStack owned = new ResourceStack();
+  private final KernelConstants constants;
 
   /** Dynamic shared memory of a block. */
   public final int sharedBytes;
@@ -101,26 +105,36 @@ public final class Kernels implements AutoCloseable {
       Map<DType, KernelCall<CombineParameters>> exact) {}
 
   /**
-   * @param files source of the kernels that access other ranks
-   * @param internode whether the ranks are on several nodes
-   * @param readsRows whether experts write EXPERT_MAJOR rows where other ranks can read them:
-   *     combines between nodes can be in the order of experts then
+   * A kernel file, compiled twice.
+   *
+   * @param ofBuffer for operations with as many choices a token as the buffer has
+   * @param ofAnyShape for those with fewer choices. Loaded while the buffer opens, too: to load a
+   *     kernel waits for those that run on the GPU, which may wait for the rank that loads
    */
-  public Kernels(KernelFiles files, boolean internode, boolean readsRows) {
+  private record Modules(CudaModule ofBuffer, CudaModule ofAnyShape) {}
+
+  /**
+   * @param files source of the kernels that access other ranks
+   * @param config with settled placement
+   * @param internode whether the ranks are on several nodes
+   */
+  public Kernels(KernelFiles files, BufferConfig config, boolean internode) {
+    constants = constants(config);
     CudaDevice device = files.device();
     KernelFiles plain = new KernelFiles(device, null);
     boolean complete = false;
     try {
       String prefix = internode ? "internode_" : "";
-      CudaModule dispatching = load(files, internode ? INTERNODE_DISPATCH : DISPATCH);
-      CudaModule grouping = load(files, internode ? INTERNODE_EXPERT_DISPATCH : EXPERT_DISPATCH);
-      CudaModule counting = load(plain, LAYOUT);
-      CudaModule transposing = load(plain, TRANSPOSE_SCALES);
-      CudaModule turning = load(plain, SCALE_ROWS);
-      CudaModule translating = load(plain, EXPERT_IDS);
+      Modules dispatching = load(files, internode ? INTERNODE_DISPATCH : DISPATCH);
+      Modules grouping = load(files, internode ? INTERNODE_EXPERT_DISPATCH : EXPERT_DISPATCH);
+      CudaModule counting = plain.load(owned, LAYOUT, KernelConstants.NONE);
+      CudaModule transposing = plain.load(owned, TRANSPOSE_SCALES, KernelConstants.NONE);
+      CudaModule turning = plain.load(owned, SCALE_ROWS, KernelConstants.NONE);
+      CudaModule translating = plain.load(owned, EXPERT_IDS, KernelConstants.NONE);
       String first = prefix + "dispatch_kernel";
       int staticBytes =
           dispatching
+              .ofBuffer
               .kernel(KernelName.symbol(first, new DispatchParameters().name()))
               .staticSharedBytes();
       // All of them have the same static shared memory: one word that blocks share.
@@ -135,15 +149,15 @@ public final class Kernels implements AutoCloseable {
         weightedCombines = combines(load(files, INTERNODE_WEIGHTED_COMBINE), name, THREADS);
         flatCombines.putAll(expertCombines.rounding);
         flatPushes.putAll(expertCombines.rounding);
-        if (device.properties().hasBulkCopies() && readsRows) {
-          CudaModule pulls = load(files, INTERNODE_BY_EXPERTS);
+        if (device.properties().hasBulkCopies() && Limits.writesExpertRowsInPlace(config)) {
+          Modules pulls = load(files, INTERNODE_BY_EXPERTS);
           for (DType dtype : SUMMED) {
             pullsByExperts.put(
                 dtype, combine(pulls, "internode_by_experts_kernel", dtype, "", THREADS));
           }
         }
       } else {
-        CudaModule flat = load(files, COMBINE);
+        Modules flat = load(files, COMBINE);
         for (DType dtype : SUMMED) {
           flatCombines.put(dtype, combine(flat, "combine_kernel", dtype, "", THREADS));
           flatPushes.put(dtype, combine(flat, "combine_kernel", dtype, "_push", THREADS));
@@ -153,7 +167,7 @@ public final class Kernels implements AutoCloseable {
         expertCombines = combines(load(files, EXPERT_COMBINE), name, threads);
         weightedCombines = combines(load(files, WEIGHTED_EXPERT_COMBINE), name, threads);
         if (device.properties().hasBulkCopies()) {
-          CudaModule pulls = load(files, EXPERT_PULL_COMBINE);
+          Modules pulls = load(files, EXPERT_PULL_COMBINE);
           for (DType dtype : SUMMED) {
             pullsByExperts.put(dtype, combine(pulls, "pull_by_experts_kernel", dtype, "", THREADS));
             pullsByRanks.put(dtype, combine(pulls, "pull_by_ranks_kernel", dtype, "", THREADS));
@@ -188,11 +202,19 @@ public final class Kernels implements AutoCloseable {
     }
   }
 
+  /** Compile-time constants of the kernels of a buffer, see {@code common/specialized.cuh}. */
+  private static KernelConstants constants(BufferConfig config) {
+    int ranks = Objects.requireNonNull(config.placement(), "settled placement").ranks();
+    return new KernelConstants(
+        Map.of(), PrebuiltKernels.highThroughputConstants(ranks, config.experts(), config.topK()));
+  }
+
   /** Files that access other ranks, looked up while a buffer opens; see the constructor. */
-  public static Map<String, KernelConstants> files(boolean internode, boolean readsRows) {
+  public static Map<String, KernelConstants> files(BufferConfig config, boolean internode) {
+    KernelConstants constants = constants(config);
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
-    if (internode && readsRows) {
-      entries.put(INTERNODE_BY_EXPERTS, KernelConstants.NONE);
+    if (internode && Limits.writesExpertRowsInPlace(config)) {
+      entries.put(INTERNODE_BY_EXPERTS, constants);
     }
     List<String> files =
         internode
@@ -209,8 +231,16 @@ public final class Kernels implements AutoCloseable {
                 WEIGHTED_EXPERT_COMBINE,
                 EXPERT_PULL_COMBINE);
     for (String entry : files) {
-      entries.put(entry, KernelConstants.NONE);
+      entries.put(entry, constants);
     }
+    return entries;
+  }
+
+  /** The same for operations with fewer choices a token than the buffer has. */
+  public static Map<String, KernelConstants> filesOfAnyShape(
+      BufferConfig config, boolean internode) {
+    Map<String, KernelConstants> entries = files(config, internode);
+    entries.replaceAll((_, constants) -> constants.withoutShape());
     return entries;
   }
 
@@ -223,34 +253,40 @@ public final class Kernels implements AutoCloseable {
         EXPERT_IDS, KernelConstants.NONE);
   }
 
-  private CudaModule load(KernelFiles files, String entry) {
-    return files.load(owned, entry, KernelConstants.NONE);
+  private Modules load(KernelFiles files, String entry) {
+    CudaModule ofBuffer = files.load(owned, entry, constants);
+    // Linked kernels have no constants.
+    boolean special = files.transport() == null && constants.isSpecial();
+    return new Modules(
+        ofBuffer, special ? files.load(owned, entry, constants.withoutShape()) : ofBuffer);
   }
 
-  private ExpertCombines combines(CudaModule module, String name, int threads) {
+  private ExpertCombines combines(Modules modules, String name, int threads) {
     ExpertCombines all = new ExpertCombines(new EnumMap<>(DType.class), new EnumMap<>(DType.class));
     for (DType dtype : SUMMED) {
-      KernelCall<CombineParameters> rounding = combine(module, name, dtype, "", threads);
+      KernelCall<CombineParameters> rounding = combine(modules, name, dtype, "", threads);
       all.rounding.put(dtype, rounding);
       all.exact.put(
-          dtype, dtype == DType.FP32 ? rounding : combine(module, name, dtype, "_exact", threads));
+          dtype, dtype == DType.FP32 ? rounding : combine(modules, name, dtype, "_exact", threads));
     }
     return all;
   }
 
   private KernelCall<CombineParameters> combine(
-      CudaModule module, String name, DType dtype, String end, int threads) {
+      Modules modules, String name, DType dtype, String end, int threads) {
     String symbol = name + "_" + dtype.name().toLowerCase(Locale.ROOT) + end;
-    return call(module, symbol, new CombineParameters(), threads);
+    return call(modules, symbol, new CombineParameters(), threads);
   }
 
-  private <P extends Struct> KernelCall<P> call(CudaModule module, String name, P parameters) {
-    return call(module, name, parameters, THREADS);
+  private <P extends Struct> KernelCall<P> call(Modules modules, String name, P parameters) {
+    return call(modules, name, parameters, THREADS);
   }
 
   private <P extends Struct> KernelCall<P> call(
-      CudaModule module, String name, P parameters, int threads) {
-    return owned.own(new KernelCall<>(module, name, parameters, threads, sharedBytes));
+      Modules modules, String name, P parameters, int threads) {
+    return owned.own(
+        new KernelCall<>(
+            modules.ofBuffer, modules.ofAnyShape, name, parameters, threads, sharedBytes, false));
   }
 
   /**

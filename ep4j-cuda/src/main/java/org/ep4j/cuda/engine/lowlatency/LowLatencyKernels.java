@@ -141,6 +141,7 @@ public final class LowLatencyKernels implements AutoCloseable {
           owned.own(
               new KernelCall<>(
                   module,
+                  module,
                   "low_latency::" + name,
                   new LowLatencyParameters(),
                   Kernels.THREADS,

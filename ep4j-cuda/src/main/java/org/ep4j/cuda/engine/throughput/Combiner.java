@@ -116,6 +116,7 @@ final class Combiner {
     long hidden = y.size(1);
     HandleLayout at = handle.at();
     p.topK.set(handle.topK);
+    call.choose(handle.topK == context.config.topK());
     p.tokens.set(handle.tokens);
     p.routes.set(handle.onDevice(at.routes));
     p.matrix.set(handle.onDevice(at.matrix));

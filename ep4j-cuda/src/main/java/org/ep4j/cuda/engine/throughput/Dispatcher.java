@@ -222,6 +222,7 @@ final class Dispatcher {
     long scaleBytes = scales == null ? 0 : scales.dtype().bytes(tokens.scalesPerRow());
     p.tokens.set(handle.tokens);
     p.topK.set(handle.topK);
+    call.choose(handle.topK == context.config.topK());
     p.x.set(address(Staging.Buffer.X, x, stream));
     p.rowBytes.set(rowBytes);
     long given = address(Staging.Buffer.SCALES, scales, stream);

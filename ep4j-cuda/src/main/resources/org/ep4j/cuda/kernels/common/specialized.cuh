@@ -1,4 +1,4 @@
-// Parameters of low-latency kernels that may be compile-time constants.
+// Parameters of kernels that may be compile-time constants.
 #pragma once
 #include "common/ptx.cuh"
 
@@ -7,9 +7,13 @@
 // instructions as well as for memory.
 #ifndef EP4J_HIDDEN
 #define EP4J_HIDDEN 0
+#endif
+#ifndef EP4J_RANKS
 #define EP4J_RANKS 0
 #define EP4J_EXPERTS 0
 #define EP4J_CHOICES 0
+#endif
+#ifndef EP4J_MASKING
 #define EP4J_MASKING 2
 #endif
 
