@@ -98,7 +98,7 @@ class RoomsTest {
           cuda.engine.failure: cuda.engine.launch cuda.internode cuda.struct cuda.driver \
           cuda.driver.calls engine engine.world memory observe group
           cuda.engine.launch: cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver \
-          engine.lowlatency
+          engine engine.lowlatency
           cuda.internode: cuda.backend cuda.internode.proxy cuda.struct wire cuda.driver \
           cuda.driver.calls engine engine.world memory group
           cuda.backend.direct: cuda.backend cuda.driver cuda.driver.calls memory group

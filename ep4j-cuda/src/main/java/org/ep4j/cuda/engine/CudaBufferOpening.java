@@ -369,8 +369,7 @@ final class CudaBufferOpening implements AutoCloseable {
     }
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(config, true));
     files.putAll(Kernels.filesOfOneRank());
-    Map<String, KernelConstants> ofAnyShape =
-        new LinkedHashMap<>(Kernels.filesOfAnyShape(config, true));
+    Map<String, KernelConstants> ofAnyShape = new LinkedHashMap<>();
     String architecture = DeviceProperties.of(device).architecture();
     if (config.lowLatency().isPresent()) {
       String wire = WireChoice.of(config.backend(), config.wire());
@@ -385,8 +384,7 @@ final class CudaBufferOpening implements AutoCloseable {
   private static void prepareNode(int device, BufferConfig config) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(config, false));
     files.putAll(Kernels.filesOfOneRank());
-    Map<String, KernelConstants> ofAnyShape =
-        new LinkedHashMap<>(Kernels.filesOfAnyShape(config, false));
+    Map<String, KernelConstants> ofAnyShape = new LinkedHashMap<>(Kernels.filesOfAnyShape(config));
     if (config.lowLatency().isPresent()) {
       files.putAll(LowLatencyKernels.files(device, config, Reach.NODE));
       ofAnyShape.putAll(LowLatencyKernels.filesOfAnyShape(device, config, Reach.NODE));
@@ -400,8 +398,7 @@ final class CudaBufferOpening implements AutoCloseable {
   private static void prepare(
       CudaDevice device, BufferConfig config, InternodeConnection internode) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(config, true));
-    Map<String, KernelConstants> ofAnyShape =
-        new LinkedHashMap<>(Kernels.filesOfAnyShape(config, true));
+    Map<String, KernelConstants> ofAnyShape = new LinkedHashMap<>();
     KernelFiles reaching = KernelFiles.of(device, internode);
     if (config.lowLatency().isPresent()) {
       Reach reach = Reach.of(internode);

@@ -12,6 +12,14 @@ final class NvrtcBackend implements CompilerBackend {
   /** Makes the log contain registers and spills. */
   private static final String REPORT_RESOURCES = "--ptxas-options=-v";
 
+  /**
+   * From {@code -O2} on, the assembler loses predicates that live across calls of functions; of
+   * NVRTC's code for these kernels, a GPU has seen it: docs/design/ptxas-o1.md.
+   */
+  private static final String KEEP_PREDICATES = "--ptxas-options=-O1";
+
+  private static final String BETWEEN_NODES = "internode/";
+
   @Override
   public LibrarySearch find() {
     return Nvrtc.find();
@@ -27,6 +35,9 @@ final class NvrtcBackend implements CompilerBackend {
     checkArchitecture(spec);
     List<String> options = new ArrayList<>(spec.options());
     options.add(REPORT_RESOURCES);
+    if (spec.sources().entry().startsWith(BETWEEN_NODES)) {
+      options.add(KEEP_PREDICATES);
+    }
     Nvrtc.Result result =
         Nvrtc.compile(
             spec.sources().entry(),

@@ -22,6 +22,23 @@ public final class PrebuiltKernels {
   private static final Map<String, String> PUT_BY_STORES = Map.of("EP4J_PUT_TRANSPORT", "0");
   private static final Map<String, String> PUT_BY_RINGS = Map.of("EP4J_PUT_TRANSPORT", "1");
 
+  private static final List<String> ONE_NODE =
+      List.of(
+          "dispatch/dispatch",
+          "dispatch/expert_dispatch",
+          "combine/combine",
+          "combine/expert_combine",
+          "combine/weighted_expert_combine",
+          "combine/expert_pull_combine");
+
+  private static final List<String> BETWEEN_NODES =
+      List.of(
+          "internode/internode_dispatch",
+          "internode/internode_expert_dispatch",
+          "internode/internode_combine",
+          "internode/internode_weighted_combine",
+          "internode/internode_by_experts");
+
   private static final List<PrebuiltKernel> ALL =
       Stream.of(
               List.of(
@@ -39,7 +56,8 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("put probe", "probe/put_probe.cu", PUT_BY_STORES, true),
                   new PrebuiltKernel(
                       "put probe by rings", "probe/put_probe.cu", PUT_BY_RINGS, true)),
-              highThroughput("", Map.of()),
+              highThroughput(ONE_NODE, "", Map.of()),
+              highThroughput(BETWEEN_NODES, "", Map.of()),
               lowLatency("", "", Map.of()),
               lowLatency("", " with LL packets", LL_PACKETS),
               lowLatency("_mapped", "", Map.of()),
@@ -59,26 +77,17 @@ public final class PrebuiltKernels {
         "EP4J_CHOICES", String.valueOf(topK));
   }
 
-  /** The high-throughput kernels of buffers of one shape. */
+  /** The high-throughput kernels of buffers of one shape, on one node. */
   public static List<PrebuiltKernel> highThroughput(int ranks, int experts, int topK) {
     return highThroughput(
+        ONE_NODE,
         " for " + experts + " experts on " + ranks + " ranks",
         highThroughputConstants(ranks, experts, topK));
   }
 
-  private static List<PrebuiltKernel> highThroughput(String shape, Map<String, String> constants) {
-    return Stream.of(
-            "dispatch/dispatch",
-            "dispatch/expert_dispatch",
-            "combine/combine",
-            "combine/expert_combine",
-            "combine/weighted_expert_combine",
-            "combine/expert_pull_combine",
-            "internode/internode_dispatch",
-            "internode/internode_expert_dispatch",
-            "internode/internode_combine",
-            "internode/internode_weighted_combine",
-            "internode/internode_by_experts")
+  private static List<PrebuiltKernel> highThroughput(
+      List<String> files, String shape, Map<String, String> constants) {
+    return files.stream()
         .map(
             file ->
                 new PrebuiltKernel(

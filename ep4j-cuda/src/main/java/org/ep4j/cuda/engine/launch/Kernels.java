@@ -119,7 +119,7 @@ public final class Kernels implements AutoCloseable {
    * @param internode whether the ranks are on several nodes
    */
   public Kernels(KernelFiles files, BufferConfig config, boolean internode) {
-    constants = constants(config);
+    constants = constants(config, internode);
     CudaDevice device = files.device();
     KernelFiles plain = new KernelFiles(device, null);
     boolean complete = false;
@@ -202,8 +202,14 @@ public final class Kernels implements AutoCloseable {
     }
   }
 
-  /** Compile-time constants of the kernels of a buffer, see {@code common/specialized.cuh}. */
-  private static KernelConstants constants(BufferConfig config) {
+  /**
+   * Compile-time constants of the kernels of a buffer, see {@code common/specialized.cuh}. None
+   * between nodes, where wires are the limit.
+   */
+  private static KernelConstants constants(BufferConfig config, boolean internode) {
+    if (internode) {
+      return KernelConstants.NONE;
+    }
     int ranks = Objects.requireNonNull(config.placement(), "settled placement").ranks();
     return new KernelConstants(
         Map.of(), PrebuiltKernels.highThroughputConstants(ranks, config.experts(), config.topK()));
@@ -211,7 +217,7 @@ public final class Kernels implements AutoCloseable {
 
   /** Files that access other ranks, looked up while a buffer opens; see the constructor. */
   public static Map<String, KernelConstants> files(BufferConfig config, boolean internode) {
-    KernelConstants constants = constants(config);
+    KernelConstants constants = constants(config, internode);
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
     if (internode && Limits.writesExpertRowsInPlace(config)) {
       entries.put(INTERNODE_BY_EXPERTS, constants);
@@ -236,10 +242,12 @@ public final class Kernels implements AutoCloseable {
     return entries;
   }
 
-  /** The same for operations with fewer choices a token than the buffer has. */
-  public static Map<String, KernelConstants> filesOfAnyShape(
-      BufferConfig config, boolean internode) {
-    Map<String, KernelConstants> entries = files(config, internode);
+  /**
+   * Those within a node, for operations with fewer choices a token than the buffer has. Between
+   * nodes they are the same kernels.
+   */
+  public static Map<String, KernelConstants> filesOfAnyShape(BufferConfig config) {
+    Map<String, KernelConstants> entries = files(config, false);
     entries.replaceAll((_, constants) -> constants.withoutShape());
     return entries;
   }
@@ -255,10 +263,9 @@ public final class Kernels implements AutoCloseable {
 
   private Modules load(KernelFiles files, String entry) {
     CudaModule ofBuffer = files.load(owned, entry, constants);
-    // Linked kernels have no constants.
-    boolean special = files.transport() == null && constants.isSpecial();
     return new Modules(
-        ofBuffer, special ? files.load(owned, entry, constants.withoutShape()) : ofBuffer);
+        ofBuffer,
+        constants.isSpecial() ? files.load(owned, entry, constants.withoutShape()) : ofBuffer);
   }
 
   private ExpertCombines combines(Modules modules, String name, int threads) {

@@ -182,7 +182,7 @@ __device__ __forceinline__ void push_rows(const CombineParameters& p, const Wait
         push_weights(p, started);
       }
     }
-    if (there && lane_id() == 0) {
+    if (there && starts_copies()) {
       bulk_store(held[0].to, stage, held[0].bytes);
     }
     bulk_commit();

@@ -5,6 +5,15 @@
 #pragma once
 #include "common/ptx.cuh"
 
+// Whether this lane starts the bulk copies of its warp. It asks anew at each place: NVIDIA's assembler
+// loses predicates that live across calls of functions, and then all lanes or none copy
+// (docs/design/ptxas-o1.md).
+__device__ __forceinline__ bool starts_copies() {
+  u32 lane = lane_id();
+  asm volatile("" : "+r"(lane));
+  return lane == 0;
+}
+
 // Destinations of one row: lane i holds the i-th and the 32 + i-th; null: none.
 //
 // A source of work has:
@@ -39,7 +48,7 @@ struct Ring {
 
   __device__ __forceinline__ void load(u32 step, const char* from, u32 bytes) {
     u32 s = step % STAGES;
-    if (lane_id() == 0) {
+    if (starts_copies()) {
       barrier_expect(&barriers[s], bytes);
       bulk_load(stages + s * stage_bytes, from, bytes, &barriers[s]);
     }

@@ -1,7 +1,7 @@
 // Shared memory through which a warp reads host memory. Beside this GPU's writes to host memory a
 // load takes ten microseconds, so more loads must be in flight than registers can hold.
 #pragma once
-#include "common/ptx.cuh"
+#include "common/rows.cuh"
 #include "combine/sums.cuh"
 
 struct LoadStage {
@@ -37,7 +37,7 @@ struct LoadStage {
     // All lanes have read the previous content.
     fence_proxy();
     __syncwarp();
-    if (lane_id() == 0) {
+    if (starts_copies()) {
       barrier_expect(barrier, count * length);
     }
     __syncwarp();

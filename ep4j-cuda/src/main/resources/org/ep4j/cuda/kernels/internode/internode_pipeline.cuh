@@ -39,7 +39,7 @@ struct StagePipeline {
   // Loads into that stage, at `offset`.
   __device__ __forceinline__ void load(u32 offset, const char* from, u32 bytes) {
 #if EP4J_TMA
-    if (lane_id() == 0) {
+    if (starts_copies()) {
       u64* barrier = &barriers[loaded % STAGES];
       barrier_expect(barrier, bytes);
       bulk_load(next() + offset, from, bytes, barrier);

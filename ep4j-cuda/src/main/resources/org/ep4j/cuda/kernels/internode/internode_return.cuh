@@ -30,7 +30,7 @@ struct StoreStages {
     }
     fence_proxy();
     __syncwarp();
-    if (lane_id() == 0) {
+    if (starts_copies()) {
       bulk_store(to, piece, bytes);
     }
     bulk_commit();

@@ -119,7 +119,7 @@ struct SlotWorker {
     for (u32 left = __popc(mask); left > 0; left--) {
       for (u32 at = 0; at < record.bytes; at += pipeline.stage_bytes) {
         const char* stage = pipeline.arrived();
-        pipeline.store(lane_id() == 0 ? to + at : nullptr, stage, piece(at));
+        pipeline.store(starts_copies() ? to + at : nullptr, stage, piece(at));
         pipeline.release();
         load();
       }
