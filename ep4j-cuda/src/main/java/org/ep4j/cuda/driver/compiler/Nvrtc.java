@@ -91,6 +91,16 @@ public final class Nvrtc {
       List<String> options,
       Output output) {
     find().require();
+    return RunningCompilations.run(
+        "nvrtcCompileProgram", () -> compiled(name, source, headers, options, output));
+  }
+
+  private static Result compiled(
+      String name,
+      String source,
+      Map<String, String> headers,
+      List<String> options,
+      Output output) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment handle = arena.allocate(ValueLayout.JAVA_LONG);
       List<String> names = List.copyOf(headers.keySet());
