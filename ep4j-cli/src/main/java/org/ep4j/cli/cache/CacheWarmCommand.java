@@ -42,8 +42,9 @@ import picocli.CommandLine.Spec;
       "Compile the kernels for common shapes into the cache.",
       "",
       "Needs NVRTC or nvcc, but no GPU. Machines without a compiler can use a copy of the"
-          + " directory. The low-latency kernels of a buffer depend on its shape: --ranks and the"
-          + " options below it describe one, so that opening such a buffer does not compile.",
+          + " directory. Kernels within a node depend on the shape of a buffer: --ranks and the"
+          + " options below it describe one, so that opening such a buffer does not compile."
+          + " --hidden and --masking concern low latency alone.",
       ""
     })
 final class CacheWarmCommand implements Callable<Integer> {

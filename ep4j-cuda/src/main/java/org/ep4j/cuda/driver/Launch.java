@@ -64,11 +64,6 @@ public final class Launch implements AutoCloseable {
    *     reports (CUDA 12.4)
    */
   public static Launch of(Kernel kernel, LaunchConfig config, int... parameterBytes) {
-    requireParameters(kernel, parameterBytes);
-    return new Launch(kernel, config, parameterBytes.clone());
-  }
-
-  private static void requireParameters(Kernel kernel, int[] parameterBytes) {
     List<Integer> compiled = kernel.parameterBytes();
     List<Integer> given = Arrays.stream(parameterBytes).boxed().toList();
     if (!compiled.isEmpty() && !compiled.equals(given)) {
@@ -79,6 +74,7 @@ public final class Launch implements AutoCloseable {
           compiled + " bytes as in the kernel",
           "make the host's layout the same as the kernel's");
     }
+    return new Launch(kernel, config, parameterBytes.clone());
   }
 
   private void describe(LaunchConfig description) {
@@ -120,7 +116,7 @@ public final class Launch implements AutoCloseable {
     return kernel;
   }
 
-  /** Changes the kernel to one that takes the same parameters. */
+  /** Changes the kernel to one that is another compilation of the same source. */
   public void setKernel(Kernel other) {
     kernel = other;
   }

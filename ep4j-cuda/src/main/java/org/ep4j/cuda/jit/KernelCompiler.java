@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
@@ -76,8 +77,8 @@ public final class KernelCompiler {
   /** Kernels that are being prepared or are ready. */
   private final Set<Asked> prepared = ConcurrentHashMap.newKeySet();
 
-  /** Specialised kernels whose replacement by a general one has been logged. */
-  private final Set<String> replaced = ConcurrentHashMap.newKeySet();
+  /** Whether the replacement of a specialised kernel by a general one has been logged. */
+  private final AtomicBoolean replaced = new AtomicBoolean();
 
   private final ConcurrentHashMap<String, Cubin> memory = new ConcurrentHashMap<>();
 
@@ -205,9 +206,9 @@ public final class KernelCompiler {
     } catch (EngineUnavailableException e) {
       KernelSpec general = spec(entry, constants.general(), architecture);
       compile(general);
-      if (replaced.add(wanted.fingerprint())) {
+      if (replaced.compareAndSet(false, true)) {
         LOG.log(
-            Level.INFO, "Using a general kernel instead of a specialised one: {0}", e.getMessage());
+            Level.INFO, "Using general kernels instead of specialised ones: {0}", e.getMessage());
       }
       return general;
     }
@@ -281,7 +282,7 @@ public final class KernelCompiler {
                               + " on a machine that can compile it"));
       return new Cubin(cached, Origin.DISK, System.nanoTime() - start, "");
     }
-    String key = spec.key(backend.identity());
+    String key = spec.key(backend.identity(spec));
     Optional<byte[]> cached = cache.get(key);
     if (cached.isPresent()) {
       return new Cubin(cached.get(), Origin.DISK, System.nanoTime() - start, "");

@@ -13,6 +13,7 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
 import org.ep4j.cuda.driver.compiler.NvJitLink;
 import org.ep4j.cuda.driver.compiler.Nvrtc;
+import org.ep4j.cuda.driver.compiler.RunningCompilations;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
 
@@ -168,6 +169,10 @@ public final class LinkedKernels {
   }
 
   private static CompilerBackend.Compiled link(String architecture, List<DevicePart> parts) {
+    return RunningCompilations.run("nvJitLink", () -> linkedBy(architecture, parts));
+  }
+
+  private static CompilerBackend.Compiled linkedBy(String architecture, List<DevicePart> parts) {
     List<String> options =
         List.of(
             KernelSpec.ARCHITECTURE_OPTION + architecture,

@@ -13,8 +13,8 @@ final class NvrtcBackend implements CompilerBackend {
   private static final String REPORT_RESOURCES = "--ptxas-options=-v";
 
   /**
-   * From {@code -O2} on, the assembler loses predicates that live across calls of functions; of
-   * NVRTC's code for these kernels, a GPU has seen it: docs/design/ptxas-o1.md.
+   * From {@code -O2} on, the assembler loses predicates that live across calls of functions, in
+   * NVRTC's code of kernels between nodes, too: docs/design/ptxas-o1.md.
    */
   private static final String KEEP_PREDICATES = "--ptxas-options=-O1";
 
@@ -31,11 +31,21 @@ final class NvrtcBackend implements CompilerBackend {
   }
 
   @Override
+  public String identity(KernelSpec spec) {
+    return keepsPredicates(spec) ? identity() + "-o1" : identity();
+  }
+
+  /** Whether a kernel is assembled so that no predicate is lost; it may spill registers then. */
+  static boolean keepsPredicates(KernelSpec spec) {
+    return spec.sources().entry().startsWith(BETWEEN_NODES);
+  }
+
+  @Override
   public Compiled compile(KernelSpec spec) {
     checkArchitecture(spec);
     List<String> options = new ArrayList<>(spec.options());
     options.add(REPORT_RESOURCES);
-    if (spec.sources().entry().startsWith(BETWEEN_NODES)) {
+    if (keepsPredicates(spec)) {
       options.add(KEEP_PREDICATES);
     }
     Nvrtc.Result result =

@@ -81,7 +81,7 @@ public final class PrebuiltKernels {
   public static List<PrebuiltKernel> highThroughput(int ranks, int experts, int topK) {
     return highThroughput(
         ONE_NODE,
-        " for " + experts + " experts on " + ranks + " ranks",
+        " for top-" + topK + " of " + experts + " experts on " + ranks + " ranks",
         highThroughputConstants(ranks, experts, topK));
   }
 

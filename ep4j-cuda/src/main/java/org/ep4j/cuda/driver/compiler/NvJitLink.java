@@ -105,10 +105,6 @@ public final class NvJitLink implements AutoCloseable {
 
   /** Links the inputs into a cubin. */
   public byte[] link() {
-    return RunningCompilations.run("nvJitLinkComplete", this::linked);
-  }
-
-  private byte[] linked() {
     check(NvJitLinkCalls.complete(linker()), "nvJitLinkComplete");
     MemorySegment size = arena.allocate(ValueLayout.JAVA_LONG);
     check(NvJitLinkCalls.cubinSize(linker(), size.address()), "nvJitLinkGetLinkedCubinSize");

@@ -5,25 +5,34 @@ import java.util.function.Supplier;
 import org.ep4j.cuda.driver.calls.CudaException;
 
 /**
- * Calls of NVRTC and nvJitLink in progress. The end of the process waits for them: the libraries
- * free their state in exit handlers, and a thread that is still inside would crash the process.
+ * Uses of NVRTC and nvJitLink in progress. The end of a Java process waits for them: the libraries
+ * free their state in exit handlers, and a thread that is still inside would crash the process. A
+ * process that has started the JVM without its signal handlers (Python, C) runs no such hook.
  */
-final class RunningCompilations {
-  /** Longer than a compilation takes; afterwards the process ends anyway. */
+public final class RunningCompilations {
+  /** Afterwards the process ends anyway. */
   private static final long LIMIT = TimeUnit.SECONDS.toNanos(30);
 
   private static int running;
   private static boolean ending;
 
   static {
-    Runtime.getRuntime()
-        .addShutdownHook(new Thread(RunningCompilations::awaitEnd, "ep4j-compilations"));
+    try {
+      Runtime.getRuntime()
+          .addShutdownHook(new Thread(RunningCompilations::awaitEnd, "ep4j-compilations"));
+    } catch (IllegalStateException e) {
+      ending = true; // the first use is one at the end
+    }
   }
 
   private RunningCompilations() {}
 
-  /** Runs a call of a library; refuses it once the process is ending. */
-  static <T> T run(String call, Supplier<T> work) {
+  /**
+   * Runs what uses a library; refuses it once the process is ending.
+   *
+   * @param call its name in the error
+   */
+  public static <T> T run(String call, Supplier<T> work) {
     begin(call);
     try {
       return work.get();

@@ -213,7 +213,7 @@ public final class FailureDiagnosis implements AutoCloseable {
     AbortReport told = notices.report();
     if (lost < 0 && told != null && report.isExplainedBy(told)) {
       // What this rank knows of the path comes before what the other one reports of it.
-      String problem = linkProblem(told.peer());
+      String problem = hasClosed(told.peer()) ? null : linkProblem(told.peer());
       return problem == null
           ? report.timeout(operation, told.peer(), told.state(), told.dead())
           : unreachable(operation, told.peer(), problem);

@@ -26,8 +26,8 @@ public final class KernelCall<P extends Struct> implements AutoCloseable {
   }
 
   /**
-   * @param module with the kernel that is launched
-   * @param ofAnyShape with the same kernel {@linkplain #choose for operations of another shape}
+   * @param module with the kernel that is launched unless {@link #choose} takes the other one
+   * @param ofAnyShape with the same kernel for operations of another shape
    * @param name of the kernel in namespace {@code ep4j}
    * @param startsEarly whether the kernel may start before the previous kernel of the stream has
    *     ended

@@ -105,7 +105,8 @@ public final class Kernels implements AutoCloseable {
       Map<DType, KernelCall<CombineParameters>> exact) {}
 
   /**
-   * A kernel file, compiled twice.
+   * A kernel file, compiled for the shape of the buffer and for any; the same where the buffer has
+   * no constants.
    *
    * @param ofBuffer for operations with as many choices a token as the buffer has
    * @param ofAnyShape for those with fewer choices. Loaded while the buffer opens, too: to load a
