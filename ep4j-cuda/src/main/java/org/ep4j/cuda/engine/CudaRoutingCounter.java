@@ -56,7 +56,6 @@ public final class CudaRoutingCounter implements RoutingCounter {
           owned.own(
               new KernelCall<>(
                   module,
-                  module,
                   "routing_counts_kernel",
                   new RoutingCountsParameters(),
                   THREADS,

@@ -21,18 +21,31 @@ public final class KernelCall<P extends Struct> implements AutoCloseable {
   private final Kernel kernel;
   private final Kernel ofAnyShape;
 
+  /** A kernel that serves all operations. */
   KernelCall(CudaModule module, String name, P parameters, int threads, int maxSharedBytes) {
-    this(module, module, name, parameters, threads, maxSharedBytes, false);
+    this(module, name, parameters, threads, maxSharedBytes, false);
   }
 
   /**
-   * @param module with the kernel that is launched unless {@link #choose} takes the other one
-   * @param ofAnyShape with the same kernel for operations of another shape
    * @param name of the kernel in namespace {@code ep4j}
    * @param startsEarly whether the kernel may start before the previous kernel of the stream has
    *     ended
    */
   public KernelCall(
+      CudaModule module,
+      String name,
+      P parameters,
+      int threads,
+      int maxSharedBytes,
+      boolean startsEarly) {
+    this(module, module, name, parameters, threads, maxSharedBytes, startsEarly);
+  }
+
+  /**
+   * @param module with the kernel that is launched unless {@link #choose} takes the other one
+   * @param ofAnyShape with the same kernel for operations of another shape
+   */
+  KernelCall(
       CudaModule module,
       CudaModule ofAnyShape,
       String name,

@@ -141,7 +141,6 @@ public final class LowLatencyKernels implements AutoCloseable {
           owned.own(
               new KernelCall<>(
                   module,
-                  module,
                   "low_latency::" + name,
                   new LowLatencyParameters(),
                   Kernels.THREADS,
