@@ -45,7 +45,7 @@ public final class KernelCall<P extends Struct> implements AutoCloseable {
    * @param module with the kernel that is launched unless {@link #choose} takes the other one
    * @param ofAnyShape with the same kernel for operations of another shape
    */
-  KernelCall(
+  public KernelCall(
       CudaModule module,
       CudaModule ofAnyShape,
       String name,
