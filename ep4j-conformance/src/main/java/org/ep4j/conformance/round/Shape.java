@@ -117,7 +117,7 @@ public record Shape(
             .hidden(hidden)
             .topK(topK)
             .placement(placement)
-            .timeout(Duration.ofSeconds(60))
+            .timeout(Duration.ofSeconds(Integer.getInteger("ep4j.patience", 60)))
             .engine(engine)
             .ranksPerNode(ranksPerNode)
             .wire(wire.isEmpty() ? WireName.AUTO : wire);
