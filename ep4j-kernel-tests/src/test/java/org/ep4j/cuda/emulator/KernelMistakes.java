@@ -476,7 +476,7 @@ final class KernelMistakes {
             "across_nodes_library",
             4, // case 3 takes what lies in the slot for numbers, and stores for very long
             "internode/internode.cuh",
-            "!world.mapped && lane_id() == 0;",
+            "!world.mapped && is_first_lane();",
             "!world.mapped && lane_id() == 2;",
             "FAILED"),
         new Mistake(

@@ -72,7 +72,7 @@ struct ExpertRowBringer {
     u32 longest = ring.slot_bytes / RETURNED_ELEMENT;
     u32 element = job.pushed ? RETURNED_ELEMENT : ROW_ELEMENT;
     bool ends_group = job.ends_group;
-    for (u32 at = 0; lane_id() == 0 && at < columns; at += longest) {
+    for (u32 at = 0; is_first_lane() && at < columns; at += longest) {
       u32 piece = min(longest, columns - at);
       job.columns = (u16)piece;
       job.ends_group = ends_group && at + piece == columns;
@@ -122,7 +122,7 @@ struct ExpertRowBringer {
         to += p.return_row_bytes;
       }
     }
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       notices.groups = named;
     }
   }
@@ -254,7 +254,7 @@ struct ExpertRowBringer {
     fence_proxy();
     bring_pushed(notices);
     bring_tokens();
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       position.await_empty(ring);
       ring.jobs[position.slot] = ExpertJob{};
       position.pass(ring);

@@ -125,7 +125,7 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, PullToken
   auto bring = [&](u32 token, const Rows& of) {
     u32 rows = of.list(p, readable, token, element_bytes, ring);
     __syncwarp();
-    for (u32 at = 0; lane_id() == 0 && at < row_bytes; at += ring.slot_bytes) {
+    for (u32 at = 0; is_first_lane() && at < row_bytes; at += ring.slot_bytes) {
       PullJob job{token, at, (u16)min(ring.slot_bytes, row_bytes - at), (u8)rows, false, 0};
       begin(job);
       if (rows == 0) {
@@ -160,7 +160,7 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, PullToken
       }
     }
   }
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     begin(PullJob{NO_TOKEN, 0, 0, 0, false, 0});
     position.pass(ring);
   }

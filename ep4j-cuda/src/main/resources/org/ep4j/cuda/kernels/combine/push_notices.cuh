@@ -30,7 +30,7 @@ struct PushNotices {
     if (lane_id() < MAX_ADDING_WARPS) {
       written[lane_id()] = 0;
     }
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       groups = NOT_KNOWN;
       raised = 0;
     }
@@ -40,7 +40,7 @@ struct PushNotices {
   __device__ __forceinline__ void name(u32 i, u64* word) {
     while (__shfl_sync(0xffffffff, i - raised, 0) >= NOTICES) {
     }
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       words[i % NOTICES] = word;
     }
   }
@@ -48,7 +48,7 @@ struct PushNotices {
   // An adding warp: it has written `n` groups.
   __device__ __forceinline__ void publish(u32 warp, u32 n) {
     __syncwarp();
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       __threadfence_block();
       written[warp] = n;
     }
@@ -66,7 +66,7 @@ struct PushNotices {
       store_relaxed_system(words[i % NOTICES], epoch);
     }
     __syncwarp();
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       __threadfence_block();
       raised = end;
     }

@@ -49,7 +49,7 @@ __device__ __forceinline__ void push_partial(const CombineParameters& p, u64 fla
 // Raises the word of a group after this warp has written the rows.
 __device__ __forceinline__ void raise_group(const WaitContext& w, u64* word) {
   __syncwarp();
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     fence_proxy();
     store_release_system(word, w.epoch);
   }
@@ -60,7 +60,7 @@ template <class G>
 __device__ __forceinline__ bool await_source(const CombineParameters& p, const WaitContext& w,
                                              u32 source) {
   const u64* ready = (const u64*)(p.peers[p.rank] + p.ready_offset) + source;
-  bool witness = G::WITNESSES_ENTRIES && blockIdx.x == 0 && threadIdx.x == 0;
+  bool witness = G::WITNESSES_ENTRIES && blockIdx.x == 0 && is_first_thread();
   bool there = wait_epoch(w, ready, PHASE_ENTER, source, witness);
   return __all_sync(0xffffffff, there);
 }
@@ -182,7 +182,7 @@ __device__ __forceinline__ void push_rows(const CombineParameters& p, const Wait
         push_weights(p, started);
       }
     }
-    if (there && starts_copies()) {
+    if (there && is_first_lane()) {
       bulk_store(held[0].to, stage, held[0].bytes);
     }
     bulk_commit();

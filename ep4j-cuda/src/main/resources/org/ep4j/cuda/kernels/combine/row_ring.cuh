@@ -81,7 +81,7 @@ struct RingPosition {
   template <class Job>
   __device__ __forceinline__ void release(const RowRing<Job>& ring) {
     __syncwarp();
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       barrier_arrive(&ring.empty[slot]);
     }
     advance(ring);

@@ -8,7 +8,7 @@
 __device__ __forceinline__ bool last_block(Control* control) {
   __shared__ bool last;
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (is_first_thread()) {
     __threadfence_system();
     last = atomicAdd(&control->arrived, 1ull) == gridDim.x - 1;
     __threadfence_system();
@@ -25,7 +25,7 @@ __device__ __forceinline__ void end_epoch(const WaitContext& w, Receipt receipt,
   u64 abort = load_relaxed_system(&w.control->abort);
   u64 ticket = w.control->ticket;
   count_operation(w.control, w.control->operations);
-  if (lane_id() != 0) {
+  if (!is_first_lane()) {
     return;
   }
   w.control->arrived = 0;
@@ -46,7 +46,7 @@ __device__ __forceinline__ void end_epoch(const WaitContext& w, Receipt receipt,
 // Sets `running`. Not 0 if the kernel must end at once: an earlier operation has failed, or the
 // rank is fenced. All threads; a block works only if no thread gets a nonzero value.
 __device__ __forceinline__ u64 exit_reason(Control* control) {
-  if (threadIdx.x == 0) {
+  if (is_first_thread()) {
     store_relaxed_system(&control->running, 1);
   }
   return load_relaxed_system(&control->failed) | load_relaxed_system(&control->fenced_by);
@@ -55,7 +55,7 @@ __device__ __forceinline__ u64 exit_reason(Control* control) {
 // Reports to the host that a block leaves because the rank is fenced; blocks that checked earlier
 // then abort too. All threads.
 __device__ __forceinline__ void report_fenced(const WaitContext& w) {
-  if (threadIdx.x == 0 && is_fenced(w)) {
+  if (is_first_thread() && is_fenced(w)) {
     fail_wait(w, PHASE_ENTER, 0, w.epoch, 0);
   }
 }

@@ -51,7 +51,7 @@ __device__ __noinline__ void write_window(Control* control, u64 number) {
   }
   u32 words = (u32)control->observed_words;
   u64* record = (u64*)(windows + 1) + number % WINDOWS * (WINDOW_WORDS + words);
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     store_relaxed_system(&record[WINDOW_ENDED], nanoseconds());
     store_relaxed_system(&record[WINDOW_ROWS], load_relaxed_system(&control->rows_received));
   }
@@ -81,11 +81,11 @@ __device__ __forceinline__ void count_operation(Control* control, u64 before) {
   u64 place = ended % WINDOW;
   if (place == 0) {
     write_window(control, before / WINDOW);
-  } else if (place == 1 && lane_id() == 0) {
+  } else if (place == 1 && is_first_lane()) {
     report_windows(control, before / WINDOW);
   }
   __syncwarp();
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     control->operations = ended;
   }
 }

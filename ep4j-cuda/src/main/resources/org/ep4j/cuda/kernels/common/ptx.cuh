@@ -21,8 +21,7 @@ typedef unsigned long long u64;
 #define EP4J_E4M3 0
 #endif
 
-__device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
-__device__ __forceinline__ u32 warp_id() { return threadIdx.x >> 5; }
+#include "common/lanes.cuh"
 
 // --- words that several blocks or GPUs share -------------------------------------------------
 

@@ -5,15 +5,6 @@
 #pragma once
 #include "common/ptx.cuh"
 
-// Whether this lane starts the bulk copies of its warp. It asks anew at each place: NVIDIA's assembler
-// loses predicates that live across calls of functions, and then all lanes or none copy
-// (docs/design/ptxas-o1.md).
-__device__ __forceinline__ bool starts_copies() {
-  u32 lane = lane_id();
-  asm volatile("" : "+r"(lane));
-  return lane == 0;
-}
-
 // Destinations of one row: lane i holds the i-th and the 32 + i-th; null: none.
 //
 // A source of work has:
@@ -37,7 +28,7 @@ struct Ring {
   // All lanes of the warp. `stages` is 128-byte aligned.
   __device__ __forceinline__ Ring(char* stages, u64* barriers, u32 stage_bytes)
       : stages(stages), barriers(barriers), stage_bytes(stage_bytes) {
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       for (u32 i = 0; i < STAGES; i++) {
         barrier_init(&barriers[i]);
       }
@@ -48,7 +39,7 @@ struct Ring {
 
   __device__ __forceinline__ void load(u32 step, const char* from, u32 bytes) {
     u32 s = step % STAGES;
-    if (starts_copies()) {
+    if (is_first_lane()) {
       barrier_expect(&barriers[s], bytes);
       bulk_load(stages + s * stage_bytes, from, bytes, &barriers[s]);
     }

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(512, 1)
   u32* slot_words = expert_counts + p.experts;
   u32* tile_words = slot_words + RankSlots::ARRAYS * p.ranks + 1;
 
-  if (threadIdx.x == 0) {
+  if (is_first_thread()) {
     own = 0;
   }
   TokenRange token_range = TokenRange::of(p.tokens, blockIdx.x, gridDim.x);
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(512, 1)
     resolve_token_range(p, token_range, slots);
   }
   // The routes of this block are complete; warps of all blocks may send its tokens.
-  if (threadIdx.x == 0) {
+  if (is_first_thread()) {
     __threadfence();
     atomicAdd(&w.control->senders, 1ull);
   }

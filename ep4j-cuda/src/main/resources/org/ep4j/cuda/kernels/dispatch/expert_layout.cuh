@@ -73,7 +73,7 @@ __device__ __forceinline__ void place_groups(const DispatchParameters& p, const 
     }
     start = __shfl_sync(0xffffffff, end, 31);
   }
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     slots.needed[rank] = start;
     if (rank == p.rank) {
       groups.starts[0] = 0;
@@ -118,7 +118,7 @@ __device__ __forceinline__ void restore_groups(const DispatchParameters& p, cons
     groups.starts[l] = p.group_starts[l];
     groups.rows[l] = p.group_rows[l];
   }
-  if (threadIdx.x == 0) {
+  if (is_first_thread()) {
     groups.starts[p.local_experts] = p.group_starts[p.local_experts];
   }
   __syncthreads();
@@ -193,7 +193,7 @@ __device__ __forceinline__ void resolve_rows(const DispatchParameters& p, TokenR
 __device__ __forceinline__ void write_group_totals(const DispatchParameters& p, const WaitContext& w,
                                                    const RankSlots& slots, const ExpertGroups& groups) {
   __shared__ u32 pairs;
-  if (threadIdx.x == 0) {
+  if (is_first_thread()) {
     pairs = 0;
     p.expert_offsets[0] = 0;
     p.group_starts[0] = 0;

@@ -58,7 +58,7 @@ __device__ __forceinline__ u32 token_of(const DispatchParameters& p, TokenRange 
 __device__ __forceinline__ void publish_written(volatile u32* written, u32 tokens) {
   fence_proxy();
   __syncwarp();
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     __threadfence_block();
     *written = tokens;
   }
@@ -237,7 +237,7 @@ __device__ __forceinline__ void notify(const DispatchParameters& p, const WaitCo
 __device__ __forceinline__ void complete_send(const DispatchParameters& p, const WaitContext& w) {
   __syncwarp();
   bool last = false;
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     __threadfence_system();
     last = atomicAdd(&w.control->senders, 1ull) == gridDim.x - 1;
     __threadfence_system();

@@ -30,7 +30,7 @@ struct ArrivingSlots {
   __device__ __forceinline__ u32 take(u32 n) const {
     Control* control = (Control*)p.peers[p.rank];
     u32 first = 0;
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       first = (u32)atomicAdd(&control->jobs, (u64)n);
     }
     return __shfl_sync(0xffffffff, first, 0);
@@ -49,7 +49,7 @@ struct ArrivingSlots {
 };
 
 // Whether this thread may witness waits for rows (observation.cuh): block 0 sends before it receives.
-__device__ __forceinline__ bool is_arrival_witness() { return blockIdx.x == 0 && threadIdx.x == 0; }
+__device__ __forceinline__ bool is_arrival_witness() { return blockIdx.x == 0 && is_first_thread(); }
 
 // Destinations of a row. Lane i holds the rows i and i + 32 and their choices.
 struct RowDestinations {

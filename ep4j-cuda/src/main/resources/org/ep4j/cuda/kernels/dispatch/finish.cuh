@@ -29,7 +29,7 @@ __device__ __forceinline__ void count_traffic(const DispatchParameters& p, Contr
   }
   sent = __reduce_add_sync(0xffffffff, sent);
   received = __reduce_add_sync(0xffffffff, received);
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     control->rows_sent += sent;
     control->rows_received += received;
     control->payload_bytes += sent * (p.row_bytes + p.scale_bytes);

@@ -42,7 +42,7 @@ struct ClaimedTokens {
   // All lanes; false at the end, called no more.
   __device__ __forceinline__ bool next(u32& token) {
     if (!shares) {
-      u32 number = lane_id() == 0 ? atomicAdd(own, 1u) : 0;
+      u32 number = is_first_lane() ? atomicAdd(own, 1u) : 0;
       token = token_range.begin + __shfl_sync(0xffffffff, number, 0);
       if (token < min(token_range.begin + first, token_range.end)) {
         return true;

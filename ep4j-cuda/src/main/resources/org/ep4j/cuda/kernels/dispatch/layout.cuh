@@ -189,7 +189,7 @@ struct RankSlots {
       earlier[d] = 0;
       needed[d] = 0;
     }
-    if (threadIdx.x == 0) {
+    if (is_first_thread()) {
       *received = 0;
     }
     __syncthreads();

@@ -17,7 +17,7 @@ __device__ __forceinline__ void clear_bytes(char* at, u64 bytes) {
 // Marks a row without a token; one warp.
 __device__ __forceinline__ void mark_empty(const DispatchParameters& p, u64 row, bool zero) {
   char* region = p.peers[p.rank];
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     ((int*)(region + p.tokens_offset))[row] = -1;
     ((int*)(region + p.sources_offset))[row] = -1;
     if (!p.cached) {

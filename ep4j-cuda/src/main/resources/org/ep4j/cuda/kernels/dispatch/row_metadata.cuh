@@ -84,7 +84,7 @@ struct RowMetadata {
   // Writes the metadata of a token.
   __device__ __forceinline__ void write(const DispatchParameters& p, const RowMetadataLayout& shape,
                                         u32 token, char* metadata) const {
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       *(float*)metadata = factor;
     }
     write_scales(p, p.scales + token * p.scale_bytes, metadata + shape.scales);

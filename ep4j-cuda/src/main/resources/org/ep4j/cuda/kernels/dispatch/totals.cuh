@@ -65,7 +65,7 @@ __device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const Wait
 // receives.
 __device__ __forceinline__ void publish_totals(const DispatchParameters& p, const WaitContext& w,
                                           const RankSlots& slots, u32 received) {
-  if (threadIdx.x == 0) {
+  if (is_first_thread()) {
     // Of the ranks without room for their rows, the rank that needs the most: its number suffices
     // for all.
     u32 overflow_rank = p.ranks;
@@ -88,7 +88,7 @@ __device__ __forceinline__ void publish_totals(const DispatchParameters& p, cons
   }
   // The barrier and the release order all threads' writes for the host before the ticket.
   __syncthreads();
-  if (threadIdx.x == 0 && !aborted(w)) {
+  if (is_first_thread() && !aborted(w)) {
     store_release_system(&p.totals[TOTAL_TICKET], p.counts_ticket);
   }
 }
@@ -100,7 +100,7 @@ __device__ __forceinline__ void write_rank_offsets(const DispatchParameters& p, 
         (u32)p.ranks, [&](u32 s) { return slots.arriving[s]; },
         [&](u32 s, u32 before, u32) { p.rank_offsets[s] = before; });
   }
-  if (threadIdx.x == 0) {
+  if (is_first_thread()) {
     u32 flat = *slots.received;
     p.rank_offsets[p.ranks] = flat;
     *p.flat_rows = (u32)min((u64)flat, p.limit);

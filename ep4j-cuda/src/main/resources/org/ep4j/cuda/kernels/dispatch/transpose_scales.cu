@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(256)
   } else {
     transpose<u32>(p, words);
   }
-  if (last_block(p.control) && threadIdx.x == 0) {
+  if (last_block(p.control) && is_first_thread()) {
     p.control->arrived = 0;
     // As at the end of an epoch, but this kernel has none. A graph replays an old ticket: the word
     // must not decrease.

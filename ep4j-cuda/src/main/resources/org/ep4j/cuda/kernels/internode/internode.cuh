@@ -123,24 +123,22 @@ constexpr u64 POLLS_PER_HOST_CHECK = 32;
 __device__ __forceinline__ bool await_counter(const InternodeWorld& world, const WaitContext& w, const u64* at,
                                             ObservedCounters* seen, u64 place, u64 threshold, u64 phase,
                                             u32 rank, bool witness) {
-  WaitTime time{witness && lane_id() == 0};
+  WaitTime time{witness && is_first_lane()};
   for (u32 polls = 1;; polls++) {
     u64 value = load_relaxed_system(&seen->values[place]);
-    if (__any_sync(0xffffffff, value >= threshold)) {
-      // The counter is known to be reached; acquire to see the data.
-      if (lane_id() == 0) {
-        count_acquire(world.transport, at + place);
-      }
+    // Once it is known to be reached, the counter itself is acquired, to see the data.
+    if (__any_sync(0xffffffff, value >= threshold) &&
+        __any_sync(0xffffffff, is_first_lane() && count_acquire(world.transport, at + place) >= threshold)) {
       time.end(w, polls, rank);
       __syncwarp();
       return true;
     }
     time.begin(polls);
-    bool asks = lane_id() == 0 && atomicExch(&seen->polling, 1ull) == 0;
+    bool asks = is_first_lane() && atomicExch(&seen->polling, 1ull) == 0;
     bool over = false;
     if (__any_sync(0xffffffff, asks)) {
       refresh_counters(world, at, seen);
-      if (lane_id() == 0) {
+      if (is_first_lane()) {
         u64 polls_done = load_relaxed_system(&seen->polls_done) + 1;
         store_relaxed_system(&seen->polls_done, polls_done);
         // An aborting warp raises `abort`, which the other warps see.
@@ -151,7 +149,7 @@ __device__ __forceinline__ bool await_counter(const InternodeWorld& world, const
         atomicExch(&seen->polling, 0ull);
       }
     }
-    if ((polls & 0xff) == 0 && lane_id() == 0) {
+    if ((polls & 0xff) == 0 && is_first_lane()) {
       // 1: a number of polls at which should_abort() does not read host memory; the polling warp
       // does that.
       over = over || should_abort(w, 1, phase, rank, rank, threshold, value);
@@ -184,7 +182,7 @@ __device__ __forceinline__ bool wait_slot(const InternodeWorld& world, const Wai
 
 // Whole warps: checks the result of a submission; a stopped ring aborts the operation.
 __device__ __forceinline__ bool check_submitted(const WaitContext& w, u32 rank, bool done) {
-  if (!done && lane_id() == 0) {
+  if (!done && is_first_lane()) {
     fail_wait(w, PHASE_ROOM, rank, 1, 0);
   }
   return done;
@@ -198,7 +196,7 @@ __device__ __forceinline__ bool send_slot(const InternodeWorld& world, const Wai
                                           const InternodePartner& partner, u64 number, u64 bytes) {
   u32 ring = (u32)(number % world.transport.rings.rings);
   u32 lane = (u32)(number / world.transport.rings.rings % world.lanes);
-  bool puts = !world.mapped && lane_id() == 0;
+  bool puts = !world.mapped && is_first_lane();
   bool adds = lane_id() == 1;
   Command command =
       adds ? add_command((u32)partner.rank, lane,
@@ -215,7 +213,7 @@ __device__ __forceinline__ bool return_slot(const InternodeWorld& world, const W
   u32 lane = (u32)(number / world.transport.rings.rings % world.lanes);
   __syncwarp();
   // Loads have returned, and nothing was written: no fence.
-  return submit<false>(world.transport, ring, lane_id() == 0,
+  return submit<false>(world.transport, ring, is_first_lane(),
                           add_command((u32)partner.rank, lane,
                                       (u32)(partner.remote_credits + number % world.slots), 1),
                           w.deadline);

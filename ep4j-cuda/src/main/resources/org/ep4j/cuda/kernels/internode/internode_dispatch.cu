@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(512, 1)
   }
   finish(p, w, false, InternodeEntrySignals{p, 0}, [&]() {
     schedule.advance(world, false);
-    if (threadIdx.x == 0 && !p.cached) {
+    if (is_first_thread() && !p.cached) {
       *world.published_rounds += 1;
     }
   });

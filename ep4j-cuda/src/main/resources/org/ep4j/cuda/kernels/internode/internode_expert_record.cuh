@@ -22,7 +22,7 @@ struct ExpertRecord {
 
   __device__ __forceinline__ void write(const DispatchParameters& p, const InternodeWorld& world, u64 node,
                                         u32 token, char* to) const {
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       *(u32*)to = token;
     }
     for (u32 k = lane_id(); k < p.top_k; k += 32) {

@@ -28,7 +28,7 @@ struct FlatRecord {
 
   __device__ __forceinline__ void write(const DispatchParameters& p, const InternodeWorld& world, u64 node,
                                         u32 token, char* to) const {
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       ((u32*)to)[0] = token;
       ((u32*)to)[1] = (p.weights != nullptr ? RECORD_WEIGHTED : 0) |
                       (p.factors != nullptr ? RECORD_FACTORED : 0);
@@ -78,7 +78,7 @@ struct FlatRecord {
                                                 u32 source, u32 to, u32 slot) const {
     char* region = p.peers[to];
     u32 flags = ((const u32*)record)[1];
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       ((int*)(region + p.tokens_offset))[slot] = ((const int*)record)[0];
       ((int*)(region + p.sources_offset))[slot] = (int)source;
       if ((flags & RECORD_FACTORED) != 0) {

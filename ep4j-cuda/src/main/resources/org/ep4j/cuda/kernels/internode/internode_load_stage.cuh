@@ -14,7 +14,7 @@ struct LoadStage {
   __device__ __forceinline__ LoadStage(char* stage, u32 bytes, u64* barrier)
       : stage(stage), bytes(bytes), barrier(barrier) {
 #if EP4J_TMA
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       barrier_init(barrier);
       barrier_init_done();
     }
@@ -37,7 +37,7 @@ struct LoadStage {
     // All lanes have read the previous content.
     fence_proxy();
     __syncwarp();
-    if (starts_copies()) {
+    if (is_first_lane()) {
       barrier_expect(barrier, count * length);
     }
     __syncwarp();

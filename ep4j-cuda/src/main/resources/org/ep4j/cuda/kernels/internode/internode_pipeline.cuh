@@ -18,7 +18,7 @@ struct StagePipeline {
   __device__ __forceinline__ StagePipeline(char* stages, u64* barriers, u32 stage_bytes)
       : stages(stages), barriers(barriers), stage_bytes(stage_bytes) {
 #if EP4J_TMA
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       for (u32 i = 0; i < STAGES; i++) {
         barrier_init(&barriers[i]);
       }
@@ -39,7 +39,7 @@ struct StagePipeline {
   // Loads into that stage, at `offset`.
   __device__ __forceinline__ void load(u32 offset, const char* from, u32 bytes) {
 #if EP4J_TMA
-    if (starts_copies()) {
+    if (is_first_lane()) {
       u64* barrier = &barriers[loaded % STAGES];
       barrier_expect(barrier, bytes);
       bulk_load(next() + offset, from, bytes, barrier);

@@ -30,7 +30,7 @@ struct StoreStages {
     }
     fence_proxy();
     __syncwarp();
-    if (starts_copies()) {
+    if (is_first_lane()) {
       bulk_store(to, piece, bytes);
     }
     bulk_commit();

@@ -153,7 +153,7 @@ struct InternodeReturnLayout {
     for (u32 k = 0; first + lane_id() < end && there && k < p.top_k; k++) {
       u64 route = mine[k];
       if (route != NO_ROUTE && is_intranode(world, (u32)(route >> 32)) && !is_local_input(p, route)) {
-        there = wait_epoch(w, word(p, world, number, route), PHASE_ROWS, route >> 32, witness && lane_id() == 0);
+        there = wait_epoch(w, word(p, world, number, route), PHASE_ROWS, route >> 32, witness && is_first_lane());
       }
     }
     there = __all_sync(0xffffffff, there);

@@ -48,7 +48,7 @@ struct ChunkSchedule {
         taking += __popc(takes_mask);
         senders_found += __popc(senders_mask);
       }
-      if (lane_id() == 0) {
+      if (is_first_lane()) {
         counts[0] = taking;
         counts[1] = senders_found;
       }
@@ -103,7 +103,7 @@ __device__ __forceinline__ bool await_slots_of_chunk(const InternodeWorld& world
     if (!wait_slot(world, w, q, number, witness)) {
       return false;
     }
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       slots[partner.node] = partner.in + slot_at(world, number);
       taken[partner.node] = 0;
     }

@@ -119,13 +119,13 @@ struct SlotWorker {
     for (u32 left = __popc(mask); left > 0; left--) {
       for (u32 at = 0; at < record.bytes; at += pipeline.stage_bytes) {
         const char* stage = pipeline.arrived();
-        pipeline.store(starts_copies() ? to + at : nullptr, stage, piece(at));
+        pipeline.store(is_first_lane() ? to + at : nullptr, stage, piece(at));
         pipeline.release();
         load();
       }
       to += whole_lines(record.bytes);
     }
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       store_relaxed_system((u64*)slot, slot_header(first, mask));
     }
     pipeline.drain();

@@ -87,7 +87,7 @@ struct ExpertRowReturner {
 
   __device__ __forceinline__ void write_record(char* to, u32 holder, u32 row) {
     store_stages.copy(to, readable.rows[holder] + row * p.hidden * (16 / T::ELEMENTS), (u32)p.return_row_bytes);
-    if (ReturnRecordLayout::carries_weights(p) && lane_id() == 0) {
+    if (ReturnRecordLayout::carries_weights(p) && is_first_lane()) {
       *(float*)(to + shape.weight) = __ldcg(readable.weights[holder] + row);
     }
   }

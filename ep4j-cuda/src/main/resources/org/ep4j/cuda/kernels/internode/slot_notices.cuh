@@ -37,7 +37,7 @@ __device__ __forceinline__ void clear_notices(SlotNotice* notices) {
 __device__ __forceinline__ void post_notice(SlotNotice& notice, NoticeState state, u64 number = 0,
                                              u32 partner = 0, u32 bytes = 0) {
   __syncwarp();
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     while (load_acquire_block(&notice.state) != NOTICE_EMPTY) {
     }
     notice.number = number;
@@ -76,7 +76,7 @@ __device__ __forceinline__ void notify_slots(const InternodeWorld& world, const 
       notifying = notifying && check_submitted(w, (u32)partner.rank,
                               send_slot<false>(world, w, partner, notice.number, notice.bytes));
       __syncwarp();
-      if (lane_id() == 0) {
+      if (is_first_lane()) {
         store_release_block(&notice.state, NOTICE_EMPTY);
       }
     }

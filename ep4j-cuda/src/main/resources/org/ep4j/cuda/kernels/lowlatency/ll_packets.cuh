@@ -146,7 +146,7 @@ struct LlPacketReader {
           return false;
         }
       }
-      if (op.p.waits != nullptr && lane_id() == 0) {
+      if (op.p.waits != nullptr && is_first_lane()) {
         record_wait(op, peer, since);
       }
       if (witness) {

@@ -137,7 +137,7 @@ __device__ __forceinline__ void sum_packets(const Operation& op, char* const* ar
     }
 #pragma unroll
     for (u32 i = 0; i < PACKET_UNROLL; i++) {
-      if (awaited >> (r + i) % 32 & 1 && rows[i].await(op, r + i, at[i], begin, bytes, is_witness() && lane_id() == 0)) {
+      if (awaited >> (r + i) % 32 & 1 && rows[i].await(op, r + i, at[i], begin, bytes, is_witness() && is_first_lane())) {
 #pragma unroll
         for (u32 v = 0; v < N; v++) {
           sums.add(v, rows[i].held[v], 1);

@@ -28,7 +28,7 @@ __device__ __forceinline__ bool arrive_last(const Operation& op) {
 __device__ __forceinline__ bool is_last_block(const Operation& op) {
   __shared__ bool last;
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (is_first_thread()) {
     last = arrive_last(op);
   }
   __syncthreads();
@@ -40,7 +40,7 @@ __device__ __forceinline__ bool receive_again(const Operation& op) {
   u64* again = &op.state()->again;
   bool requested = load_relaxed_system(again) == op.number;
   __syncthreads();
-  if (threadIdx.x == 0 && requested) {
+  if (is_first_thread() && requested) {
     store_relaxed_system(again, 0);
   }
   return __syncthreads_or(requested && !aborted(op.wait));
@@ -96,7 +96,7 @@ __device__ __forceinline__ void publish_received(const Operation& op, char* cons
   u64 after = op.last_grant.area(op.number);
   if (p.masking) {
     if (p.control->failed == 0) {
-      after = __shfl_sync(0xffffffff, lane_id() == 0 ? clean_area(op, op.last_grant) : 0, 0);
+      after = __shfl_sync(0xffffffff, is_first_lane() ? clean_area(op, op.last_grant) : 0, 0);
     }
     if (aborted(op.wait)) {
       return;
@@ -132,7 +132,7 @@ __device__ __forceinline__ void end_operation(const Operation& op, char* const* 
       p.waited[r] = 0;
     }
   }
-  if (lane_id() != 0) {
+  if (!is_first_lane()) {
     return;
   }
   LowLatencyState* state = op.state();
@@ -166,7 +166,7 @@ __device__ __forceinline__ void finish(const Operation& op, char* const* parts) 
     // Loaded together with the arrival: only the last block of a kernel writes it.
     u64 ticket = op.p.control->ticket;
     u64 operations = op.p.control->operations;
-    bool last = lane_id() == 0 && arrive_last(op);
+    bool last = is_first_lane() && arrive_last(op);
     if (__any_sync(0xffffffff, last)) {
       end_operation(op, parts, ticket, operations);
     }

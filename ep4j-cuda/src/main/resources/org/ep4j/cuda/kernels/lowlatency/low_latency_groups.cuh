@@ -160,7 +160,7 @@ struct GroupProgress<false> {
 // Whether this block is the last of those that share its unit; a whole warp, after its fence.
 __device__ __forceinline__ bool is_last_of_unit(const Operation& op, u32 group, u32 unit, u32 sharers) {
   bool last = false;
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     u64* progress = op.p.internode_state + op.p.ranks + group * UNITS + unit;
     last = atomicAdd(progress, 1ull) + 1 == sharers;
     if (last) {

@@ -130,7 +130,7 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
     u32 row_index = item.row_index_of(op, first, choices);
     any = any || __any_sync(0xffffffff, row_index != NO_ENTRY);
     u32 bits = NO_WEIGHT;
-    bool witness = !MAPPED && blockIdx.x == 0 && threadIdx.x == 0;
+    bool witness = !MAPPED && blockIdx.x == 0 && is_first_thread();
     bool weights_arrived = row_index == NO_ENTRY ||
                 await_value(op,
                             op.entries(op.own, item.source, item.token) + first + lane_id(),
@@ -160,7 +160,7 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
                            : op.row_of_slot(area, item.source, (u32)p.rank, slot, item.token),
                item.piece * PIECE, hidden);
     __syncwarp();
-    if (!put.submit(1, slot, item.token) && !put.skips_flags() && lane_id() == 0) {
+    if (!put.submit(1, slot, item.token) && !put.skips_flags() && is_first_lane()) {
       deferred.at = op.return_flags(area, item.token, item.piece) + p.rank;
       deferred.value = op.number;
     }
@@ -190,7 +190,7 @@ __device__ __forceinline__ void push_summed(const Operation& op, char* area, con
     } else if (lanes != 0) {
       push_pieces<1>(lanes & -lanes, p.x + (u64)row_index * hidden * 2, destination, item.piece, hidden, deferred);
       __syncwarp();
-      if (!put.submit(1, slot, item.token) && !put.skips_flags() && lane_id() == 0) {
+      if (!put.submit(1, slot, item.token) && !put.skips_flags() && is_first_lane()) {
         deferred.at = op.return_flags(area, item.token, item.piece) + p.rank;
         deferred.value = op.number;
       }

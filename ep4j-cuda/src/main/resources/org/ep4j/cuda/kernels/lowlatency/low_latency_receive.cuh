@@ -22,7 +22,7 @@ struct ArrivingPiece {
     u32 ranks = (u32)p.ranks;
     u32 unit;
     do {
-      u32 number = lane_id() == 0 ? atomicAdd(sources.taken, 1u) : 0;
+      u32 number = is_first_lane() ? atomicAdd(sources.taken, 1u) : 0;
       unit = __shfl_sync(0xffffffff, number, 0) * blocks + block;
       u32 row = unit / pieces;
       piece = unit - row * pieces;
@@ -293,7 +293,7 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
     }
     received += now.piece == 0 && local_rows.any();
   }
-  if (lane_id() == 0 && received > 0) {
+  if (is_first_lane() && received > 0) {
     atomicAdd(&p.control->rows_received, (u64)received);
   }
 }

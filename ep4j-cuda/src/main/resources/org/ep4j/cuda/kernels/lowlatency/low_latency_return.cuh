@@ -59,12 +59,12 @@ struct ReturnPut<true> {
     }
     const LowLatencyParameters& p = op.p;
     u64* words = op.packed(area, (u32)p.rank, item.token, 0);
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       words[item.piece] = packed;
     }
     if (item.piece + 1 == pieces_of(p)) {
       __syncwarp();
-      put_rows(op, lane_id() == 0, item.source, (u64)((char*)words - p.puts->staging),
+      put_rows(op, is_first_lane(), item.source, (u64)((char*)words - p.puts->staging),
                 (u64)((char*)op.packed(nullptr, (u32)p.rank, item.token, 0) - (char*)nullptr),
                 even_pieces_of(p) * 8);
     }
@@ -96,7 +96,7 @@ struct ReturnPut<false> {
 
   // Writes half of the word: the choices from `first` on.
   __device__ __forceinline__ void publish_packed(char* area, u32 first, u32 packed) const {
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       ((u32*)op.packed(area, (u32)op.p.rank, item.token, item.piece))[first / 32] = packed;
     }
   }

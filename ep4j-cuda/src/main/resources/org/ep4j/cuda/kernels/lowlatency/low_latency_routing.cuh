@@ -59,7 +59,7 @@ struct Sources {
 
   // A barrier must follow.
   __device__ __forceinline__ void reset_taken() const {
-    if (threadIdx.x == 0) {
+    if (is_first_thread()) {
       *taken = 0;
     }
   }

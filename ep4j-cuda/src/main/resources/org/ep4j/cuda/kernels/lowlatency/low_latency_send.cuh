@@ -170,7 +170,7 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     sent += piece == 0 ? targets.count() : 0;
   }
   groups.reach(groups_of(op, (u32)p.tokens));
-  if (lane_id() == 0 && sent > 0) {
+  if (is_first_lane() && sent > 0) {
     atomicAdd(&p.control->rows_sent, (u64)sent);
     atomicAdd(&p.control->payload_bytes, sent * (p.row_bytes + p.scale_bytes));
   }

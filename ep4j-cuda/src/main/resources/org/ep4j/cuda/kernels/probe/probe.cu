@@ -35,7 +35,7 @@ struct Pushes {
   }
 
   __device__ __forceinline__ char* destination(u32 round) const {
-    return lane_id() == 0 && round == 0 ? targets[to] + current * row_bytes : nullptr;
+    return is_first_lane() && round == 0 ? targets[to] + current * row_bytes : nullptr;
   }
 };
 

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(1024)
     Command command =
         put_command(peer, 0, mine * COMMAND_UNIT, warp * COMMAND_UNIT, COMMAND_UNIT, NO_COUNTER);
     if (!push(rings, ring, has, command, deadline)) {
-      if (lane_id() == 0) {
+      if (is_first_lane()) {
         atomicAdd(refused, 1ull);
       }
       return;
@@ -55,7 +55,7 @@ extern "C" __global__ void ep4j_proxy_rounds(const __grid_constant__ CommandRing
   u64 deadline = nanoseconds() + timeout;
   for (u64 i = 0; i < rounds; i++) {
     u64* at = times + i * 6;
-    bool first = lane_id() == 0;
+    bool first = is_first_lane();
     if (first) {
       u64 before;
       u64 after;

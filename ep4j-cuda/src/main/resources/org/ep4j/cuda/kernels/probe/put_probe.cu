@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     signal(p, lane, partner, lanes + lane, 1, deadline);
   }
   __syncwarp();
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     run.past[lane] = past + run.rounds;
     run.results[lane] = wrong;
   }
@@ -102,7 +102,7 @@ extern "C" __global__ void ep4j_put_rounds(const __grid_constant__ DevicePut p,
     }
   }
   __syncwarp();
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     run.past[ping] = past + run.rounds;
     run.results[0] = done ? nanoseconds() - start : 0;
   }
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
            signal(p, lane, partner, answer, 1, deadline);
   }
   __syncwarp();
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     run.past[there] = puts;
     run.past[answer] = answers;
     run.results[lane] = done ? nanoseconds() - start : 0;

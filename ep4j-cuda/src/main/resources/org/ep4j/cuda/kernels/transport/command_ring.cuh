@@ -167,7 +167,7 @@ constexpr u64 NO_TICKET = ~0ull;
 // ring has stopped. Every granted ticket must be written: see publish.
 __device__ __forceinline__ u64 claim(const CommandRings& rings, u32 ring, u32 lanes, u64 deadline) {
   u64 first = 0;
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     RingControl* control = rings.control + ring;
     u32 count = __popc(lanes);
     u64 tail = load_relaxed_system(&control->seen);

@@ -64,7 +64,7 @@ __device__ __forceinline__ u32 lane_of_ring(const DevicePut& p, u32 lane) {
 
 // One command of a warp.
 __device__ __forceinline__ bool push_one(const DevicePut& p, u32 lane, Command command, u64 deadline) {
-  return push(p.rings, ring_of(p, lane), lane_id() == 0, command, deadline);
+  return push(p.rings, ring_of(p, lane), is_first_lane(), command, deadline);
 }
 
 __device__ __forceinline__ bool put_by_ring(const DevicePut& p, u32 lane, u32 peer, u64 target,
@@ -85,7 +85,7 @@ __device__ __forceinline__ bool put_by_ring(const DevicePut& p, u32 lane, u32 pe
 __device__ __forceinline__ bool flush_by_ring(const DevicePut& p, u32 lane, u32 peer, u64 deadline) {
   Command command = flush_command(peer, lane_of_ring(p, lane), lane);
   bool done = push_one(p, lane, command, deadline);
-  if (done && lane_id() == 0) {
+  if (done && is_first_lane()) {
     u64 wanted = ++p.flushes[lane];
     done = await_count(p.rings, p.rings.flush_counters + lane, wanted, peer, deadline);
   }
@@ -123,7 +123,7 @@ __device__ __forceinline__ bool signal(const DevicePut& p, u32 lane, u32 peer, u
   // The release of lane 0 covers the stores of the other lanes.
   __syncwarp();
   if (there != nullptr) {
-    if (lane_id() == 0) {
+    if (is_first_lane()) {
       add_release_system((u64*)(there + p.signal_words) + number, value);
     }
     return true;
@@ -170,7 +170,7 @@ __device__ __forceinline__ u64 signal_value(const DevicePut& p, u32 number) {
 __device__ __forceinline__ bool await_signal(const DevicePut& p, u32 number, u32 from, u64 threshold,
                                              u64 deadline) {
   bool there = true;
-  if (lane_id() == 0) {
+  if (is_first_lane()) {
     for (u32 polls = 1; signal_value(p, number) < threshold; polls++) {
       if ((polls & 0xf) != 0) {
         continue;

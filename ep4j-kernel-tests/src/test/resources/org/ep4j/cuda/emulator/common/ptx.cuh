@@ -9,8 +9,7 @@
 // As on GPUs without an instruction that rounds to FP8.
 #define EP4J_E4M3 0
 
-inline u32 lane_id() { return emulator::running->number % 32; }
-inline u32 warp_id() { return emulator::running->number / 32; }
+#include "common/lanes.cuh"
 
 // --- words that several blocks or GPUs share -------------------------------------------------
 

@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(128)
       float weight = of_token[best];
       sum = __fadd_rn(sum, weight);
       __syncwarp();
-      if (lane_id() == 0) {
+      if (is_first_lane()) {
         ids[token * top_k + k] = (int)best;
         weights[token * top_k + k] = weight;
         wanted[best] = __uint_as_float(0xff800000);

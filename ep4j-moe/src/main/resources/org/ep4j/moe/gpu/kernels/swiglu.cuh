@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(256)
     for (u32 lanes = 16; lanes > 0; lanes /= 2) {
       dot += __shfl_xor_sync(0xffffffff, dot, lanes);
     }
-    if (lane_id() == 0 && dots != nullptr) {
+    if (is_first_lane() && dots != nullptr) {
       dots[row] = dot;
     }
   }
