@@ -18,11 +18,6 @@ public interface CompilerBackend {
   /** Name and version as part of a file name, {@code nvrtc13.0}; requires a usable compiler. */
   String identity();
 
-  /** The same with the options of the compiler that this kernel gets beside those of its spec. */
-  default String identity(KernelSpec spec) {
-    return identity();
-  }
-
   /**
    * Compiles.
    *

@@ -282,7 +282,7 @@ public final class KernelCompiler {
                               + " on a machine that can compile it"));
       return new Cubin(cached, Origin.DISK, System.nanoTime() - start, "");
     }
-    String key = spec.key(backend.identity(spec));
+    String key = spec.key(backend.identity());
     Optional<byte[]> cached = cache.get(key);
     if (cached.isPresent()) {
       return new Cubin(cached.get(), Origin.DISK, System.nanoTime() - start, "");

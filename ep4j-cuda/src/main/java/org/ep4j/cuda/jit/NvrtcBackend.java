@@ -12,14 +12,6 @@ final class NvrtcBackend implements CompilerBackend {
   /** Makes the log contain registers and spills. */
   private static final String REPORT_RESOURCES = "--ptxas-options=-v";
 
-  /**
-   * From {@code -O2} on, the assembler loses predicates that live across calls of functions, in
-   * NVRTC's code of kernels between nodes, too: docs/design/ptxas-o1.md.
-   */
-  private static final String KEEP_PREDICATES = "--ptxas-options=-O1";
-
-  private static final String BETWEEN_NODES = "internode/";
-
   @Override
   public LibrarySearch find() {
     return Nvrtc.find();
@@ -31,23 +23,10 @@ final class NvrtcBackend implements CompilerBackend {
   }
 
   @Override
-  public String identity(KernelSpec spec) {
-    return keepsPredicates(spec) ? identity() + "-o1" : identity();
-  }
-
-  /** Whether a kernel is assembled so that no predicate is lost; it may spill registers then. */
-  static boolean keepsPredicates(KernelSpec spec) {
-    return spec.sources().entry().startsWith(BETWEEN_NODES);
-  }
-
-  @Override
   public Compiled compile(KernelSpec spec) {
     checkArchitecture(spec);
     List<String> options = new ArrayList<>(spec.options());
     options.add(REPORT_RESOURCES);
-    if (keepsPredicates(spec)) {
-      options.add(KEEP_PREDICATES);
-    }
     Nvrtc.Result result =
         Nvrtc.compile(
             spec.sources().entry(),

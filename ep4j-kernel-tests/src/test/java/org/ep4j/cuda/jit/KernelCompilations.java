@@ -103,9 +103,7 @@ final class KernelCompilations {
     assertThat(resources).as(kernel.name()).isNotEmpty();
     for (KernelResources each : resources) {
       System.out.println("  " + kernel.name() + " " + architecture + ": " + each);
-      boolean keepsPredicates =
-          backend instanceof NvrtcBackend && NvrtcBackend.keepsPredicates(spec);
-      if (kernel.mayNotSpill() && !keepsPredicates) {
+      if (kernel.mayNotSpill()) {
         assertThat(each.spills()).as(each.toString()).isFalse();
       }
     }
@@ -113,7 +111,7 @@ final class KernelCompilations {
 
   private void compileWithFewOptimizations(KernelSpec spec)
       throws IOException, InterruptedException {
-    String key = BuildCache.key(List.of(FEW_OPTIMIZATIONS, spec.key(backend.identity(spec))));
+    String key = BuildCache.key(List.of(FEW_OPTIMIZATIONS, spec.key(backend.identity())));
     if (BuildCache.get(key).isEmpty()) {
       Path cubin =
           Nvcc.compile(
@@ -125,7 +123,7 @@ final class KernelCompilations {
 
   /** The compiler's log of an optimized kernel, from now or from an earlier build. */
   private String log(KernelSpec spec) {
-    String key = BuildCache.key(List.of("log", spec.key(backend.identity(spec))));
+    String key = BuildCache.key(List.of("log", spec.key(backend.identity())));
     return BuildCache.get(key)
         .map(log -> new String(log, StandardCharsets.UTF_8))
         .orElseGet(
