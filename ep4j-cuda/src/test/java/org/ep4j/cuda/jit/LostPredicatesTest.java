@@ -1,0 +1,151 @@
+package org.ep4j.cuda.jit;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class LostPredicatesTest {
+  private static final String LANE = "ISETP.NE.AND P0, PT, R9, RZ, PT";
+  private static final String AGAIN = "ISETP.GE.U32.AND P0, PT, R3, R4, PT";
+
+  @Test
+  void aGuardWhosePredicateWasWrittenForItIsKept() {
+    assertThat(lost(LANE, "@P0 BRA `(.L_x_1)", "STS.64 [R11], R6", ".L_x_1", "EXIT")).isEmpty();
+  }
+
+  /** A loop, then a branch of one lane: the comparison of the lane is missing. */
+  @Test
+  void aGuardThatTestsTheEndOfALoopIsFound() {
+    assertThat(
+            lost(
+                ".L_x_1",
+                "IADD3 R3, R3, 0x1, RZ",
+                AGAIN,
+                "@!P0 BRA `(.L_x_1)",
+                "BRA.DIV UR5, `(.L_x_3)",
+                "@P0 BRA `(.L_x_2)",
+                "STS.64 [R11], R6",
+                ".L_x_2",
+                "EXIT",
+                ".L_x_3",
+                "NOP"))
+        .singleElement()
+        .asString()
+        .contains("0040: @P0 BRA", "branches before have tested it");
+  }
+
+  @Test
+  void theSameWithTheComparisonIsKept() {
+    assertThat(
+            lost(
+                ".L_x_1",
+                AGAIN,
+                "@!P0 BRA `(.L_x_1)",
+                LANE,
+                "@P0 BRA `(.L_x_2)",
+                "STS.64 [R11], R6",
+                ".L_x_2",
+                "EXIT"))
+        .isEmpty();
+  }
+
+  @Test
+  void anInstructionThatIsNoBranchIsFoundToo() {
+    assertThat(lost(LANE, "@!P0 BRA `(.L_x_1)", "@!P0 CCTL.IVALL", ".L_x_1", "EXIT"))
+        .singleElement()
+        .asString()
+        .contains("@!P0 CCTL.IVALL");
+  }
+
+  /** Where both ways of a branch meet, its predicate may be tested again. */
+  @Test
+  void theSameConditionTwiceIsKept() {
+    assertThat(
+            lost(
+                LANE,
+                "@P0 BRA `(.L_x_1)",
+                "STS.64 [R11], R6",
+                ".L_x_1",
+                "BAR.SYNC.DEFER_BLOCKING 0x0",
+                "@P0 BRA `(.L_x_2)",
+                "STS.64 [R12], R6",
+                ".L_x_2",
+                "EXIT"))
+        .isEmpty();
+  }
+
+  /** {@code some = some && more()}, then {@code if (some)}. */
+  @Test
+  void aConditionOfTwoPartsIsKept() {
+    assertThat(
+            lost(
+                "VOTE.ALL P0, P1",
+                "@!P0 BRA `(.L_x_1)",
+                AGAIN,
+                ".L_x_1",
+                "@!P0 BRA `(.L_x_2)",
+                "STS.64 [R11], R6",
+                ".L_x_2",
+                "EXIT"))
+        .isEmpty();
+  }
+
+  @Test
+  void aGuardThatManyInstructionsWriteIsFound() {
+    List<String> code = new ArrayList<>();
+    for (int i = 0; i < 8; i++) {
+      code.add("@P6 BRA `(.L_x_" + i + ")");
+      code.add("IADD3 R" + i + ", P1, R8, R9, RZ");
+      code.add("BRA `(.L_x_end)");
+      code.add(".L_x_" + i);
+    }
+    code.add("EXIT");
+    code.add(".L_x_end");
+    code.add("@P1 BRA `(.L_x_out)");
+    code.add("STS.64 [R11], R6");
+    code.add(".L_x_out");
+    code.add("EXIT");
+    assertThat(lost(code.toArray(String[]::new)))
+        .singleElement()
+        .asString()
+        .contains("@P1 BRA", "8 instructions write it");
+  }
+
+  /** The assembler repeats cheap comparisons instead of keeping their predicates. */
+  @Test
+  void repeatedComparisonsCountOnce() {
+    List<String> code = new ArrayList<>();
+    for (int i = 0; i < 12; i++) {
+      code.add("@P6 BRA `(.L_x_" + i + ")");
+      code.add("ISETP.NE.AND P1, PT, R9, RZ, PT");
+      code.add("BRA `(.L_x_end)");
+      code.add(".L_x_" + i);
+    }
+    code.add("EXIT");
+    code.add(".L_x_end");
+    code.add("@P1 BRA `(.L_x_out)");
+    code.add("STS.64 [R11], R6");
+    code.add(".L_x_out");
+    code.add("EXIT");
+    assertThat(lost(code.toArray(String[]::new))).isEmpty();
+  }
+
+  /** Lines of a function: labels, and instructions without their addresses. */
+  private static List<String> lost(String... lines) {
+    List<String> listing = new ArrayList<>(List.of("\t.section\t.text.kernel,\"ax\",@progbits"));
+    int address = 0;
+    for (String line : lines) {
+      if (line.startsWith(".L")) {
+        listing.add(line + ":");
+      } else {
+        listing.add("        /*%04x*/          %s ;".formatted(address, line));
+        address += 16;
+      }
+    }
+    List<MachineCode> functions = MachineCode.parse(listing);
+    assertThat(functions).hasSize(1);
+    return LostPredicates.in(functions.getFirst());
+  }
+}
