@@ -6,6 +6,8 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
@@ -40,6 +42,9 @@ public final class InterruptedRankJob implements RankJob {
   private static final Duration LONG = Duration.ofMinutes(10);
 
   private static final Duration UNTIL_ALL_WAIT = Duration.ofMillis(300);
+
+  /** Topic of the notice that the late rank waits for. */
+  private static final long ZERO_HAS_FAILED = 0x696e74;
 
   /** One token to an expert of each rank. */
   private static final Routing EVERYWHERE =
@@ -118,6 +123,10 @@ public final class InterruptedRankJob implements RankJob {
             .wire(arguments.get(2))
             .timeout(LONG)
             .build();
+    Semaphore zeroHasFailed = new Semaphore(0);
+    if (group.rank() == LATE) {
+      group.listen(ZERO_HAS_FAILED, (from, notice) -> zeroHasFailed.release());
+    }
     try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
       for (Kind kind : Kind.values()) {
         Runnable operation = kind.prepare(buffer);
@@ -125,9 +134,10 @@ public final class InterruptedRankJob implements RankJob {
         buffer.barrier();
         if (group.rank() == 0) {
           interrupted(kind, operation);
+          group.notice(LATE, ZERO_HAS_FAILED, new byte[0]);
         } else {
           if (group.rank() == LATE) {
-            LockSupport.parkNanos(2 * UNTIL_ALL_WAIT.toNanos());
+            await(zeroHasFailed);
           }
           learned(kind, buffer, operation);
         }
@@ -135,6 +145,14 @@ public final class InterruptedRankJob implements RankJob {
         works(buffer);
         System.out.println("rank " + group.rank() + ": " + kind);
       }
+    }
+  }
+
+  private static void await(Semaphore event) {
+    try {
+      assertThat(event.tryAcquire(10, TimeUnit.SECONDS)).as("rank 0 was interrupted").isTrue();
+    } catch (InterruptedException e) {
+      throw new AssertionError(e);
     }
   }
 
