@@ -1,16 +1,13 @@
 package org.ep4j.cuda.jit;
 
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
-import java.util.EnumSet;
+import java.util.Arrays;
+import java.util.BitSet;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.ep4j.cuda.jit.MachineCode.Instruction;
-import org.ep4j.cuda.jit.MachineCode.Step;
 
 /**
  * Guards of machine code that test a predicate of something else: NVIDIA's assembler loses
@@ -26,21 +23,31 @@ import org.ep4j.cuda.jit.MachineCode.Step;
 final class LostPredicates {
   private static final int MAX_WRITERS = 7;
 
-  /** What is known of a predicate where a guard tests it. */
-  private enum Known {
-    NOTHING,
-    FALSE,
-    TRUE
-  }
+  /** What branches behind a writer of a predicate tell of it. */
+  private static final int NOTHING = 0;
 
-  private record Place(Step step, Known known) {}
+  private static final int FALSE = 1;
+  private static final int TRUE = 2;
+  private static final int VALUES = 3;
 
   private final MachineCode code;
   private final List<Set<String>> writes;
 
+  /** For each instruction, twice the number of one before it, plus 1 if its branch is taken. */
+  private final int[][] before;
+
+  /** Of the search, for each way and what is known there: the last guard it was seen for. */
+  private final int[] seen;
+
   private LostPredicates(MachineCode code) {
     this.code = code;
     this.writes = code.instructions().stream().map(Instruction::writes).toList();
+    this.before =
+        code.before().stream()
+            .map(
+                steps -> steps.stream().mapToInt(s -> 2 * s.from() + (s.jumps() ? 1 : 0)).toArray())
+            .toArray(int[][]::new);
+    this.seen = new int[2 * VALUES * code.instructions().size()];
   }
 
   /** The guards of a function that have lost their predicate. */
@@ -60,7 +67,7 @@ final class LostPredicates {
   }
 
   private String sign(int guarded) {
-    Map<Integer, Set<Known>> writers = writers(guarded);
+    Map<Integer, BitSet> writers = writers(guarded);
     long different =
         writers.keySet().stream()
             .map(code.instructions()::get)
@@ -72,40 +79,63 @@ final class LostPredicates {
     }
     boolean known =
         writers.values().stream()
-            .allMatch(values -> values.size() == 1 && !values.contains(Known.NOTHING));
+            .allMatch(values -> values.cardinality() == 1 && !values.get(NOTHING));
     return known && !writers.isEmpty() ? "branches before have tested it" : "";
   }
 
   /** The instructions that may have written the predicate, with what branches behind them tell. */
-  private Map<Integer, Set<Known>> writers(int guarded) {
+  private Map<Integer, BitSet> writers(int guarded) {
     String predicate = code.instructions().get(guarded).predicate();
-    Map<Integer, Set<Known>> writers = new HashMap<>();
-    Set<Place> seen = new HashSet<>();
-    Deque<Place> open = new ArrayDeque<>();
-    code.before().get(guarded).forEach(step -> open.push(new Place(step, Known.NOTHING)));
+    Map<Integer, BitSet> writers = new HashMap<>();
+    IntStack open = new IntStack();
+    for (int step : before[guarded]) {
+      open.push(VALUES * step);
+    }
     while (!open.isEmpty()) {
-      Place place = open.pop();
-      if (!seen.add(place)) {
+      int place = open.pop();
+      if (seen[place] == guarded + 1) {
         continue;
       }
-      int from = place.step.from();
+      seen[place] = guarded + 1;
+      int step = place / VALUES;
+      int known = place % VALUES;
+      int from = step / 2;
       Instruction instruction = code.instructions().get(from);
-      Known known = place.known;
-      if (known == Known.NOTHING
+      if (known == NOTHING
           && instruction.isPlainBranch()
           && instruction.predicate().equals(predicate)) {
-        known = place.step.jumps() != instruction.negated() ? Known.TRUE : Known.FALSE;
+        known = (step % 2 == 1) == instruction.negated() ? FALSE : TRUE;
       }
       if (writes.get(from).contains(predicate)) {
-        writers.computeIfAbsent(from, writer -> EnumSet.noneOf(Known.class)).add(known);
+        writers.computeIfAbsent(from, writer -> new BitSet()).set(known);
         if (!instruction.isGuarded()) {
           continue;
         }
       }
-      for (Step step : code.before().get(from)) {
-        open.push(new Place(step, known));
+      for (int earlier : before[from]) {
+        open.push(VALUES * earlier + known);
       }
     }
     return writers;
+  }
+
+  private static final class IntStack {
+    private int[] values = new int[1024];
+    private int size;
+
+    boolean isEmpty() {
+      return size == 0;
+    }
+
+    void push(int value) {
+      if (size == values.length) {
+        values = Arrays.copyOf(values, 2 * size);
+      }
+      values[size++] = value;
+    }
+
+    int pop() {
+      return values[--size];
+    }
   }
 }

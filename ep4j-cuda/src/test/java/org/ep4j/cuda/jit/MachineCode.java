@@ -57,13 +57,9 @@ record MachineCode(String name, List<Instruction> instructions, List<List<Step>>
       return isBranch() && target.find() ? target.group(1) : "";
     }
 
-    /** Whether the branch depends on its guard alone. */
+    /** Whether it is a branch that depends on its guard alone. */
     boolean isPlainBranch() {
-      return operation.equals("BRA") && !PREDICATE.matcher(first()).matches();
-    }
-
-    private String first() {
-      return operands.split(",", 2)[0].strip().replace("!", "");
+      return operation.equals("BRA") && operands.startsWith("`");
     }
 
     private boolean mayContinue() {
