@@ -32,6 +32,23 @@ public final class FloatConversions {
   private static final int SMALLEST_NORMAL_E4M3 = 121 << 23; // 2^-6
   private static final int SMALLEST_NORMAL_E2M1 = 127 << 23; // 1
 
+  private static final ValueLayout.OfShort SHORTS = ValueLayout.JAVA_SHORT_UNALIGNED;
+
+  /** Elements that pass through an array at a time: loops over arrays are several times as fast. */
+  private static final int PART = 1 << 12;
+
+  private static final float[] OF_E4M3 = new float[256];
+  private static final float[] OF_E2M1 = new float[16];
+
+  static {
+    for (int bits = 0; bits < OF_E4M3.length; bits++) {
+      OF_E4M3[bits] = e4m3ToFloat((byte) bits);
+    }
+    for (int bits = 0; bits < OF_E2M1.length; bits++) {
+      OF_E2M1[bits] = e2m1ToFloat(bits);
+    }
+  }
+
   private FloatConversions() {}
 
   /** The value of a BF16 pattern; exact. */
@@ -184,17 +201,44 @@ public final class FloatConversions {
     requireLength("source", source, dtype, target.length);
     int n = target.length;
     switch (dtype) {
-      case BF16 -> {
-        for (int i = 0; i < n; i++) {
-          target[i] = bf16ToFloat(source.get(ValueLayout.JAVA_SHORT_UNALIGNED, 2L * i));
-        }
-      }
-      case FP16 -> {
-        for (int i = 0; i < n; i++) {
-          target[i] = fp16ToFloat(source.get(ValueLayout.JAVA_SHORT_UNALIGNED, 2L * i));
+      case BF16, FP16 -> {
+        short[] part = new short[Math.min(n, PART)];
+        for (int first = 0; first < n; first += PART) {
+          int count = Math.min(PART, n - first);
+          MemorySegment.copy(source, SHORTS, 2L * first, part, 0, count);
+          if (dtype == DType.BF16) {
+            for (int i = 0; i < count; i++) {
+              target[first + i] = bf16ToFloat(part[i]);
+            }
+          } else {
+            for (int i = 0; i < count; i++) {
+              target[first + i] = fp16ToFloat(part[i]);
+            }
+          }
         }
       }
       case FP32 -> MemorySegment.copy(source, ValueLayout.JAVA_FLOAT_UNALIGNED, 0, target, 0, n);
+      case FP8_E4M3 -> {
+        byte[] part = new byte[Math.min(n, PART)];
+        for (int first = 0; first < n; first += PART) {
+          int count = Math.min(PART, n - first);
+          MemorySegment.copy(source, ValueLayout.JAVA_BYTE, first, part, 0, count);
+          for (int i = 0; i < count; i++) {
+            target[first + i] = OF_E4M3[part[i] & 0xFF];
+          }
+        }
+      }
+      case NVFP4 -> {
+        byte[] part = new byte[Math.min(n / 2, PART)];
+        for (int first = 0; first < n / 2; first += PART) {
+          int count = Math.min(PART, n / 2 - first);
+          MemorySegment.copy(source, ValueLayout.JAVA_BYTE, first, part, 0, count);
+          for (int i = 0; i < count; i++) {
+            target[2 * (first + i)] = OF_E2M1[part[i] & 15];
+            target[2 * (first + i) + 1] = OF_E2M1[part[i] >>> 4 & 15];
+          }
+        }
+      }
       default -> {
         for (int i = 0; i < n; i++) {
           target[i] = get(source, dtype, i);
@@ -230,19 +274,30 @@ public final class FloatConversions {
     requireLength("target", target, dtype, source.length);
     int n = source.length;
     switch (dtype) {
-      case BF16 -> {
-        for (int i = 0; i < n; i++) {
-          target.set(ValueLayout.JAVA_SHORT_UNALIGNED, 2L * i, floatToBf16(source[i]));
-        }
-      }
-      case FP16 -> {
-        for (int i = 0; i < n; i++) {
-          target.set(ValueLayout.JAVA_SHORT_UNALIGNED, 2L * i, floatToFp16(source[i]));
+      case BF16, FP16 -> {
+        short[] part = new short[Math.min(n, PART)];
+        for (int first = 0; first < n; first += PART) {
+          int count = Math.min(PART, n - first);
+          if (dtype == DType.BF16) {
+            for (int i = 0; i < count; i++) {
+              part[i] = floatToBf16(source[first + i]);
+            }
+          } else {
+            for (int i = 0; i < count; i++) {
+              part[i] = floatToFp16(source[first + i]);
+            }
+          }
+          MemorySegment.copy(part, 0, target, SHORTS, 2L * first, count);
         }
       }
       case FP8_E4M3 -> {
-        for (int i = 0; i < n; i++) {
-          target.set(ValueLayout.JAVA_BYTE, i, floatToE4m3(source[i]));
+        byte[] part = new byte[Math.min(n, PART)];
+        for (int first = 0; first < n; first += PART) {
+          int count = Math.min(PART, n - first);
+          for (int i = 0; i < count; i++) {
+            part[i] = floatToE4m3(source[first + i]);
+          }
+          MemorySegment.copy(part, 0, target, ValueLayout.JAVA_BYTE, first, count);
         }
       }
       case NVFP4 -> {

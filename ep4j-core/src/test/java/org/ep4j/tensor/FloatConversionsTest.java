@@ -228,17 +228,24 @@ class FloatConversionsTest {
     }
   }
 
+  /** Also around the number of elements that pass through an array at a time. */
   @Test
   void memoryNeedsNoAlignment() {
+    for (int count : new int[] {64, 4096, 4098, 8192, 16386}) {
+      convertedInMemory(count);
+    }
+  }
+
+  private static void convertedInMemory(int count) {
     Random random = new Random(SEED);
-    float[] values = new float[64];
+    float[] values = new float[count];
     for (int i = 0; i < values.length; i++) {
       values[i] = (float) random.nextGaussian(0, 3);
     }
     try (Arena arena = Arena.ofConfined()) {
       for (DType dtype :
           new DType[] {DType.BF16, DType.FP16, DType.FP32, DType.FP8_E4M3, DType.NVFP4}) {
-        MemorySegment memory = arena.allocate(300, 16).asSlice(1);
+        MemorySegment memory = arena.allocate(4L * count + 16, 16).asSlice(1);
         FloatConversions.fromFloats(values, dtype, memory);
         float[] back = new float[values.length];
         FloatConversions.toFloats(memory, dtype, back);
