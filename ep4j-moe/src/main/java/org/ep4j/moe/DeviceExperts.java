@@ -130,9 +130,15 @@ final class DeviceExperts {
               firstRow,
               tensor.segment(),
               Expert.factors(name, tensor, factors.orElseThrow(), rows, columns));
-      case Bf16Weights bf16 ->
+      case Bf16Weights bf16 -> {
+        if (factors.isEmpty() && tensor.dtype() == DType.BF16) {
+          Expert.checkMatrix(name, tensor, rows, columns);
+          bf16.write(expert, firstRow, tensor.segment());
+        } else {
           bf16.write(
               expert, firstRow, Expert.matrix(name, tensor, factors, rows, columns).values());
+        }
+      }
     }
   }
 

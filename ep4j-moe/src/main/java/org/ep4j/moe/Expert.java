@@ -45,10 +45,16 @@ final class Expert {
     }
     float[] ofBlocks = factors(name, tensor, factors.get(), rows, columns);
     float[] values = tensor.toFloatArray();
-    int across = (columns + ExpertWeights.BLOCK - 1) / ExpertWeights.BLOCK;
-    for (int i = 0; i < values.length; i++) {
-      int block = i / columns / ExpertWeights.BLOCK * across + i % columns / ExpertWeights.BLOCK;
-      values[i] *= ofBlocks[block];
+    int block = ExpertWeights.BLOCK;
+    int across = (columns + block - 1) / block;
+    for (int row = 0; row < rows; row++) {
+      for (int first = 0; first < columns; first += block) {
+        float factor = ofBlocks[row / block * across + first / block];
+        int end = row * columns + Math.min(first + block, columns);
+        for (int i = row * columns + first; i < end; i++) {
+          values[i] *= factor;
+        }
+      }
     }
     return Matrix.of(values, rows, columns);
   }
@@ -83,6 +89,12 @@ final class Expert {
 
   /** Values of a tensor of one shape. */
   static Matrix matrix(String name, Tensor tensor, int rows, int columns) {
+    checkMatrix(name, tensor, rows, columns);
+    return Matrix.of(tensor.toFloatArray(), rows, columns);
+  }
+
+  /** Checks a matrix that has no factors. */
+  static void checkMatrix(String name, Tensor tensor, int rows, int columns) {
     checkShape(name, tensor, rows, columns);
     if (tensor.onDevice() || !tensor.dtype().floating() || tensor.dtype().bits() < Short.SIZE) {
       throw new InvalidArgumentException(
@@ -92,7 +104,6 @@ final class Expert {
           DType.FP32 + ", " + DType.BF16 + " or " + DType.FP16 + " in host memory",
           "convert it");
     }
-    return Matrix.of(tensor.toFloatArray(), rows, columns);
   }
 
   Activations activate(Matrix x) {

@@ -1,6 +1,7 @@
 package org.ep4j.moe;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -11,6 +12,8 @@ import org.ep4j.moe.gpu.LayerDevice;
 import org.ep4j.moe.gpu.WorkQueue;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.routing.ReplicatedPlacement;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** Memory of the matrices of experts. */
@@ -94,6 +97,25 @@ class DeviceExpertsTest {
   void matricesOfPartsOfBlocksAreInBf16() {
     assertThat(bytes(128, 136, false)).isEqualTo(2L * 3 * EXPERTS * 128 * 136);
     assertThat(bytes(160, 128, false)).isEqualTo(2L * 3 * EXPERTS * 160 * 128);
+  }
+
+  @Test
+  void matricesOfBf16ArriveBitForBit() {
+    var values = new float[16 * 8];
+    for (int i = 0; i < values.length; i++) {
+      values[i] = i - 60.5f;
+    }
+    Tensor wide = Tensor.fromFloats(values, DType.BF16, 16, 8);
+    Tensor high = Tensor.fromFloats(values, DType.BF16, 8, 16);
+    try (var memory = new Memory()) {
+      DeviceExperts.of(memory, 8, 16, List.of(new ExpertWeights(wide, wide, high)));
+      assertThat(memory.written).isEqualTo(3L * 2 * values.length);
+      assertThat(memory.last)
+          .containsExactly(high.segment().toArray(ValueLayout.JAVA_FLOAT_UNALIGNED));
+      assertThatThrownBy(
+              () -> DeviceExperts.of(memory, 8, 16, List.of(new ExpertWeights(wide, high, high))))
+          .hasMessageContaining("experts[0].w3");
+    }
   }
 
   /** Few rows are multiplied by codes of NaN as if they were numbers. */

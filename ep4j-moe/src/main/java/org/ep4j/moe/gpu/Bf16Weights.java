@@ -31,8 +31,16 @@ public final class Bf16Weights implements WeightMatrices {
 
   /** Copies rows of a matrix from the host, rounded. */
   public void write(int expert, int firstRow, float[] values) {
-    long row = (long) expert * rows + firstRow;
-    write(device, address + DType.BF16.bytes(row * columns), values);
+    write(device, addressOf(expert, firstRow), values);
+  }
+
+  /** Copies rows of a matrix in BF16 from the host. */
+  public void write(int expert, int firstRow, MemorySegment ofRows) {
+    device.write(addressOf(expert, firstRow), ofRows);
+  }
+
+  private long addressOf(int expert, int row) {
+    return address + DType.BF16.bytes(((long) expert * rows + row) * columns);
   }
 
   /** Copies values to the GPU, rounded to BF16. */

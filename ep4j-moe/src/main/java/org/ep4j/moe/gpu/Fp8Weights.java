@@ -55,17 +55,25 @@ public final class Fp8Weights implements WeightMatrices {
    * @param ofBlocks their factors
    */
   public void write(int expert, int firstRow, MemorySegment ofRows, float[] ofBlocks) {
-    float[] marked = ofBlocks.clone();
+    float[] marked = marked(ofRows, ofBlocks);
     int across = columns / BLOCK;
-    for (long i = 0; i < ofRows.byteSize(); i++) {
-      if ((ofRows.get(ValueLayout.JAVA_BYTE, i) & 0x7f) == 0x7f) {
-        marked[(int) (i / columns / BLOCK * across + i % columns / BLOCK)] = Float.NaN;
-      }
-    }
     device.write(codes + codesTo(expert) + (long) firstRow * columns, ofRows);
     long blocks = (long) firstRow / BLOCK * across;
     device.write(
         factors + factorBytesTo(expert) + DType.FP32.bytes(blocks), MemorySegment.ofArray(marked));
+  }
+
+  /** The factors, NaN for a block that has a code of NaN. */
+  private float[] marked(MemorySegment ofRows, float[] ofBlocks) {
+    float[] marked = ofBlocks.clone();
+    for (long i = 0; i < ofRows.byteSize(); i += Long.BYTES) {
+      // Adding 1 to the seven bits below its sign carries in a code of NaN alone: all are set.
+      long codesBelowSigns = ofRows.get(ValueLayout.JAVA_LONG_UNALIGNED, i) & 0x7f7f7f7f7f7f7f7fL;
+      if ((codesBelowSigns + 0x0101010101010101L & 0x8080808080808080L) != 0) {
+        marked[(int) (i / columns / BLOCK * (columns / BLOCK) + i % columns / BLOCK)] = Float.NaN;
+      }
+    }
+    return marked;
   }
 
   @Override
