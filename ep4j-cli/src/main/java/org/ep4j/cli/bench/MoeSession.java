@@ -99,17 +99,15 @@ record MoeSession(
   int run(Group group, Progress progress) {
     var agreement = new CommandAgreement(group);
     var placement = ExpertPlacement.blocks(shape.router().experts(), group.size());
-    Tensor onHost = values(-1 - group.rank(), tokens, shape.hidden(), 1);
+    Tensor onHost = values(-1 - group.rank(), tokens, shape.hidden(), 1, plainType());
     BufferConfig.Builder config =
         MoeLayer.bufferConfig(engine, shape, ReplicatedPlacement.of(placement), tokens, rows());
     if (decode) {
       config.lowLatency(tokens);
     }
     progress.at("moe: weights");
-    try (Arena arena = Arena.ofShared()) {
-      MoeWeights weights = weights(placement, group.rank(), arena);
-      return run(group, progress, agreement, config.build(), weights, onHost);
-    }
+    return run(
+        group, progress, agreement, config.build(), weights(placement, group.rank()), onHost);
   }
 
   private int run(
@@ -123,7 +121,8 @@ record MoeSession(
         MoeLayer layer = new MoeLayer(buffer, shape, weights);
         DeviceTokens copied = DeviceTokens.of(onHost, buffer.deviceOrdinal());
         DeviceTokens results =
-            DeviceTokens.of(values(0, tokens, shape.hidden(), 0), buffer.deviceOrdinal())) {
+            DeviceTokens.of(
+                values(0, tokens, shape.hidden(), 0, plainType()), buffer.deviceOrdinal())) {
       Tensor x = copied.tokens();
       progress.at("moe: comparison with plain arithmetic");
       Tensor y = pass(layer, x);
@@ -349,17 +348,16 @@ record MoeSession(
     return Timings.longestOf(agreement.numbers(mine)).median();
   }
 
-  private MoeWeights weights(ExpertPlacement placement, int rank, Arena arena) {
+  private MoeWeights weights(ExpertPlacement placement, int rank) {
     List<ExpertWeights> own = new ArrayList<>();
     for (int local = 0; local < placement.localExperts(rank); local++) {
-      own.add(outsideHeap(expert(placement.expertAt(rank, local)), arena));
+      own.add(expert(placement.expertAt(rank, local)));
     }
-    Optional<ExpertWeights> shared = sharedExpert().map(expert -> outsideHeap(expert, arena));
-    return new MoeWeights(router(), Optional.empty(), own, shared);
+    return new MoeWeights(router(), Optional.empty(), own, sharedExpert());
   }
 
   private Tensor router() {
-    return values(0, shape.router().experts(), shape.hidden(), 1);
+    return values(0, shape.router().experts(), shape.hidden(), 1, plainType());
   }
 
   private ExpertWeights expert(int number) {
@@ -376,40 +374,19 @@ record MoeSession(
   private ExpertWeights expert(int number, int intermediate) {
     double inner = 1 / Math.sqrt(shape.hidden());
     double outer = 1 / Math.sqrt(intermediate);
-    var wide =
-        new ExpertWeights(
-            values(3L * number + 1, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner),
-            values(3L * number + 2, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner),
-            values(3L * number + 3, shape.hidden(), intermediate, fp8 ? MAX_FP8 : outer));
-    if (!fp8) {
-      return wide;
-    }
-    return new ExpertWeights(
-        elements(wide.w1()),
-        elements(wide.w3()),
-        elements(wide.w2()),
-        Optional.of(
-            new ExpertWeights.Factors(
-                factors(wide.w1(), inner), factors(wide.w3(), inner), factors(wide.w2(), outer))));
-  }
-
-  private static Tensor elements(Tensor wide) {
-    return Tensor.fromFloats(wide.toFloatArray(), DType.FP8_E4M3, wide.shape());
-  }
-
-  /** The weights of a layer exceed the default heap; one expert at a time is built there. */
-  private static ExpertWeights outsideHeap(ExpertWeights expert, Arena arena) {
-    return new ExpertWeights(
-        outsideHeap(expert.w1(), arena),
-        outsideHeap(expert.w3(), arena),
-        outsideHeap(expert.w2(), arena),
-        expert.factors());
-  }
-
-  private static Tensor outsideHeap(Tensor tensor, Arena arena) {
-    Tensor copy = Tensor.allocate(arena, tensor.dtype(), tensor.shape());
-    tensor.copyTo(copy.segment());
-    return copy;
+    DType type = fp8 ? DType.FP8_E4M3 : plainType();
+    Tensor w1 = values(3L * number + 1, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner, type);
+    Tensor w3 = values(3L * number + 2, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner, type);
+    Tensor w2 = values(3L * number + 3, shape.hidden(), intermediate, fp8 ? MAX_FP8 : outer, type);
+    return fp8
+        ? new ExpertWeights(
+            w1,
+            w3,
+            w2,
+            Optional.of(
+                new ExpertWeights.Factors(
+                    factors(w1, inner), factors(w3, inner), factors(w2, outer))))
+        : new ExpertWeights(w1, w3, w2);
   }
 
   /** Factors that bring elements of FP8 to a scale. */
@@ -425,21 +402,26 @@ record MoeSession(
     return engine.equals(EngineName.HOST);
   }
 
-  /** Random values, on GPUs as BF16 has them. */
-  private Tensor values(long seed, int rows, int columns, double scale) {
-    var values = new float[Math.multiplyExact(rows, columns)];
+  /** Element type of what is not FP8. */
+  private DType plainType() {
+    return onHost() ? DType.FP32 : DType.BF16;
+  }
+
+  /** Random values, rounded; outside the heap, which the weights of a layer exceed. */
+  private static Tensor values(long seed, int rows, int columns, double scale, DType type) {
+    Tensor all = Tensor.allocate(Arena.ofAuto(), type, rows, columns);
     IntStream.range(0, rows)
         .parallel()
         .forEach(
             row -> {
               var random = new SplittableRandom(seed * ROWS_OF_A_SEED + row);
-              for (int i = row * columns; i < (row + 1) * columns; i++) {
+              var values = new float[columns];
+              for (int i = 0; i < columns; i++) {
                 values[i] = (float) (scale * random.nextDouble(-1, 1));
               }
+              Tensor.fromFloats(values, type, 1, columns).copyTo(all.rows(row, row + 1).segment());
             });
-    return onHost()
-        ? Tensor.of(values, rows, columns)
-        : Tensor.fromFloats(values, DType.BF16, rows, columns);
+    return all;
   }
 
   private int compared() {
