@@ -53,6 +53,7 @@ class Statistics(NamedTuple):
 
     dispatches: int
     combines: int
+    combines_in_place: int  # of these, those whose rows lay where the ranks of the node read them
     low_latency_dispatches: int
     low_latency_combines: int
     rows_sent: int  # own ones included

@@ -7,6 +7,9 @@ import java.util.List;
  *
  * @param dispatches high-throughput dispatches completed
  * @param combines high-throughput combines completed
+ * @param combinesInPlace of these, those whose rows of this rank lay where the ranks of its node
+ *     read them, which they do if the rows of all lie so; otherwise each rank pushes rows, or sums
+ *     of rows, home. On the host all
  * @param lowLatencyDispatches low-latency dispatches completed
  * @param lowLatencyCombines low-latency combines completed
  * @param rowsSent rows this rank sent, its own included
@@ -23,6 +26,7 @@ import java.util.List;
 public record BufferStatistics(
     long dispatches,
     long combines,
+    long combinesInPlace,
     long lowLatencyDispatches,
     long lowLatencyCombines,
     long rowsSent,

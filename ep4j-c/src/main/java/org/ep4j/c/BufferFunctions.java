@@ -100,6 +100,7 @@ final class BufferFunctions {
     BufferStatistics now = BufferObject.of(buffer).buffer().statistics();
     NativeMemory.putLong(statistics + BufferStructs.DISPATCHES, now.dispatches());
     NativeMemory.putLong(statistics + BufferStructs.COMBINES, now.combines());
+    NativeMemory.putLong(statistics + BufferStructs.COMBINES_IN_PLACE, now.combinesInPlace());
     NativeMemory.putLong(
         statistics + BufferStructs.LOW_LATENCY_DISPATCHES, now.lowLatencyDispatches());
     NativeMemory.putLong(statistics + BufferStructs.LOW_LATENCY_COMBINES, now.lowLatencyCombines());

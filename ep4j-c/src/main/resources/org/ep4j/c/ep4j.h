@@ -272,6 +272,7 @@ typedef struct ep4j_statistics {
   uint64_t size;
   int64_t dispatches;
   int64_t combines;
+  int64_t combines_in_place; /* of these, those whose rows lay where the ranks of the node read them */
   int64_t low_latency_dispatches;
   int64_t low_latency_combines;
   int64_t rows_sent;     /* own ones included */

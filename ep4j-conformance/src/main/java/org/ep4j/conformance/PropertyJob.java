@@ -186,6 +186,7 @@ final class PropertyJob implements RankJob {
     RankContext.Counts counts = in.counts();
     if (statistics.dispatches() != counts.dispatches
         || statistics.combines() != counts.combines
+        || statistics.combinesInPlace() > counts.combines
         || statistics.lowLatencyDispatches() != counts.lowLatencyDispatches
         || statistics.lowLatencyCombines() != counts.lowLatencyCombines) {
       throw new AssertionError(

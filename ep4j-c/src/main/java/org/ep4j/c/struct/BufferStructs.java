@@ -70,6 +70,7 @@ public final class BufferStructs {
   public static final Struct STATISTICS = Struct.named("ep4j_statistics");
   public static final long DISPATCHES = STATISTICS.int64("dispatches");
   public static final long COMBINES = STATISTICS.int64("combines");
+  public static final long COMBINES_IN_PLACE = STATISTICS.int64("combines_in_place");
   public static final long LOW_LATENCY_DISPATCHES = STATISTICS.int64("low_latency_dispatches");
   public static final long LOW_LATENCY_COMBINES = STATISTICS.int64("low_latency_combines");
   public static final long ROWS_SENT = STATISTICS.int64("rows_sent");

@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.Dispatch;
@@ -97,17 +98,26 @@ final class DeviceBench implements AutoCloseable {
    * @param combineCeiling the same for the combine
    */
   List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
+    BufferStatistics before = work.buffer.statistics();
     WarmUp warm = work.settings.plan().spend(BUDGET, work.context.agreement(), this::run);
+    String combined = DeviceResult.combined(before, work.buffer.statistics());
     String sums = BenchSettings.word(work.payload.sums());
     long sent = work.payload.dispatchBytes(work.settings.hidden());
     long back = work.payload.combineBytes(work.settings.hidden());
     List<DeviceResult> results = new ArrayList<>();
     results.add(
         work.result(
-            "dispatch", BenchSettings.word(work.payload), dispatches, sent, dispatchCeiling, warm));
-    results.add(work.result("combine", sums, combines, back, combineCeiling, warm));
+            "dispatch",
+            BenchSettings.word(work.payload),
+            dispatches,
+            sent,
+            dispatchCeiling,
+            warm,
+            ""));
+    results.add(work.result("combine", sums, combines, back, combineCeiling, warm, combined));
     results.add(
-        work.result("combine + weights", sums, weightedCombines, back, combineCeiling, warm));
+        work.result(
+            "combine + weights", sums, weightedCombines, back, combineCeiling, warm, combined));
     return results;
   }
 

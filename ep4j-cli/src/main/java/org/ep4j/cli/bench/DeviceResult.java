@@ -1,6 +1,7 @@
 package org.ep4j.cli.bench;
 
 import java.util.Map;
+import org.ep4j.BufferStatistics;
 import org.ep4j.bench.NodeLimits;
 import org.ep4j.bench.NodeTraffic;
 import org.ep4j.bench.Timings;
@@ -14,6 +15,7 @@ import org.jspecify.annotations.Nullable;
  * @param kernel times of the kernels, back to back without host time
  * @param host host times of the calls
  * @param sms SMs of an operation
+ * @param combined how the rows of the combine went home; empty without a combine
  * @param nodes traffic in and between nodes; null for one node
  * @param limits limits of this traffic; null for one node, or before they are measured
  */
@@ -22,8 +24,11 @@ record DeviceResult(
     Timings kernel,
     Timings host,
     int sms,
+    String combined,
     @Nullable NodeTraffic nodes,
     @Nullable NodeLimits limits) {
+  private static final String IN_PLACE = "read in place";
+
   /** Columns of the table. */
   static final String[] COLUMNS = {
     "operation",
@@ -59,7 +64,14 @@ record DeviceResult(
 
   /** This result with its limits. */
   DeviceResult withLimits(NodeLimits known) {
-    return new DeviceResult(result, kernel, host, sms, nodes, known);
+    return new DeviceResult(result, kernel, host, sms, combined, nodes, known);
+  }
+
+  /** How the rows of the combines between two looks at the counters went home. */
+  static String combined(BufferStatistics before, BufferStatistics after) {
+    long combines = after.combines() - before.combines();
+    long inPlace = after.combinesInPlace() - before.combinesInPlace();
+    return inPlace == combines ? IN_PLACE : inPlace == 0 ? "pushed" : "partly pushed";
   }
 
   /** Name, SMs and scale-out GB/s with rows to the token's own node; empty for one node. */
@@ -120,6 +132,9 @@ record DeviceResult(
   Map<String, Object> tree() {
     Map<String, Object> tree = result.tree();
     tree.put("sms", sms);
+    if (!combined.isEmpty()) {
+      tree.put("combined_rows", combined);
+    }
     tree.put("kernel_median_us", kernel.median());
     tree.put("kernel_p99_us", kernel.p99());
     tree.put("kernel_us", kernel.micros());

@@ -173,7 +173,13 @@ final class DeviceSession {
             "n calls, the slowest rank of each, events around the whole call; p99 of 100 and more;"
                 + " GB/s per rank, of the whole call; kernel: median of as many further calls on a"
                 + " stream that is held until all kernels are enqueued: GPU time alone; host: host"
-                + " time of a call;"
+                + " time of a call; rows of combines: "
+                + results.stream()
+                    .map(DeviceResult::combined)
+                    .filter(how -> !how.isEmpty())
+                    .distinct()
+                    .collect(Collectors.joining(", "))
+                + ";"
                 + (limits == null
                     ? " ceiling: bare pushes of the same rows on all GPUs at once, in this run"
                     : betweenNodes(limits, results)))

@@ -209,6 +209,7 @@ final class DeviceWork implements AutoCloseable {
    *
    * @param rowBytes bytes of a sent row
    * @param warm what ran before the timed calls
+   * @param combined as in {@link DeviceResult}
    */
   DeviceResult result(
       String operation,
@@ -216,7 +217,8 @@ final class DeviceWork implements AutoCloseable {
       CallTimer timer,
       long rowBytes,
       double ceilingMicros,
-      WarmUp warm) {
+      WarmUp warm,
+      String combined) {
     Timings called = Timings.longestOf(context.agreement().numbers(timer.deviceNanos()));
     Timings kernel = Timings.longestOf(context.agreement().numbers(timer.kernelNanos()));
     Timings host = Timings.longestOf(context.agreement().numbers(timer.hostNanos()));
@@ -233,7 +235,7 @@ final class DeviceWork implements AutoCloseable {
     NodeTraffic nodes =
         new NodeTraffic(crossing * rowBytes, crossingWithOwnNode * rowBytes, scaleUp * rowBytes);
     return new DeviceResult(
-        result, kernel, host, buffer.parallelism(), severalNodes() ? nodes : null, null);
+        result, kernel, host, buffer.parallelism(), combined, severalNodes() ? nodes : null, null);
   }
 
   /** Whether rows cross between nodes. */

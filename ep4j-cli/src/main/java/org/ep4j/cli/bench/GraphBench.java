@@ -2,6 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.util.List;
 import java.util.Objects;
+import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.Dispatch;
@@ -33,13 +34,18 @@ final class GraphBench implements AutoCloseable {
   private final Dispatch dispatch;
   private final Combine combine;
 
+  /** How the rows of the captured combine go home. */
+  private final String combined;
+
   GraphBench(DeviceWork work) {
     this.work = work;
     start = new StartSignal(work.context.agreement());
     replays = new CallTimer(work);
     place = work.place();
     combining = work.combining(false);
+    BufferStatistics before = work.buffer.statistics();
     Tensor rows = callBefore();
+    combined = DeviceResult.combined(before, work.buffer.statistics());
     work.stream.synchronize();
     work.buffer.barrier();
     work.stream.beginCapture(CaptureMode.THREAD_LOCAL);
@@ -100,7 +106,8 @@ final class GraphBench implements AutoCloseable {
             replays,
             bytes,
             dispatchCeiling + combineCeiling,
-            warm));
+            warm,
+            combined));
   }
 
   private void run(int first, int count) {

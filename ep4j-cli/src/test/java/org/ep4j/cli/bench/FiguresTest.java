@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.IntStream;
 import org.assertj.core.api.InstanceOfAssertFactories;
+import org.ep4j.BufferStatistics;
 import org.ep4j.bench.CpuTime;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.bench.NodeLimits;
@@ -218,7 +219,7 @@ class FiguresTest {
     Timings call = new Timings(new double[] {1000, 2000, 3000});
     Result result = new Result("dispatch", "bf16", call, 10, 3200, 1600, 16);
     DeviceResult measured =
-        new DeviceResult(result, call, call, 8, new NodeTraffic(60e6, 90e6, 20e6), null)
+        new DeviceResult(result, call, call, 8, "pushed", new NodeTraffic(60e6, 90e6, 20e6), null)
             .withLimits(new NodeLimits("copies", 40, 2, 1));
 
     List<String> columns = List.of(DeviceResult.NODE_COLUMNS);
@@ -271,7 +272,7 @@ class FiguresTest {
     Timings kernel = new Timings(new double[] {20, 24, 21});
     Timings host = new Timings(new double[] {5, 6, 7});
     Result result = new Result("combine", "bf16", call, 10, 3200, 1600, 16);
-    DeviceResult measured = new DeviceResult(result, kernel, host, 8, null, null);
+    DeviceResult measured = new DeviceResult(result, kernel, host, 8, "read in place", null, null);
 
     assertThat(measured.cells()).hasSameSizeAs(DeviceResult.COLUMNS);
     int column = List.of(DeviceResult.COLUMNS).indexOf("kernel");
@@ -280,6 +281,19 @@ class FiguresTest {
         .containsEntry("median_us", 32.0)
         .containsEntry("kernel_median_us", 21.0)
         .containsEntry("host_median_us", 6.0)
-        .containsEntry("logical_gbps", 0.1);
+        .containsEntry("logical_gbps", 0.1)
+        .containsEntry("combined_rows", "read in place");
+  }
+
+  @Test
+  void combinesTellHowTheirRowsWentHome() {
+    BufferStatistics before = combines(5, 3);
+    assertThat(DeviceResult.combined(before, combines(7, 5))).isEqualTo("read in place");
+    assertThat(DeviceResult.combined(before, combines(7, 3))).isEqualTo("pushed");
+    assertThat(DeviceResult.combined(before, combines(7, 4))).isEqualTo("partly pushed");
+  }
+
+  private static BufferStatistics combines(long all, long inPlace) {
+    return new BufferStatistics(0, all, inPlace, 0, 0, 0, 0, 0, 0, 0, 0, List.of());
   }
 }

@@ -403,6 +403,7 @@ final class CudaBuffer implements ExpertBuffer {
       return new BufferStatistics(
           highThroughput.dispatches,
           highThroughput.combines,
+          highThroughput.combinesInPlace(),
           lowLatency == null ? 0 : lowLatency.dispatches,
           lowLatency == null ? 0 : lowLatency.combines,
           words.getAtIndex(ValueLayout.JAVA_LONG, 0),

@@ -194,6 +194,8 @@ class LaunchesTest {
             rank.buffer.combine(grouped.x(), handle, rank.combining());
             assertThat(last().get("rows_place")).as("sums of experts are pushed").isZero();
           }
+          assertThat(rank.buffer.statistics().combines()).isEqualTo(3);
+          assertThat(rank.buffer.statistics().combinesInPlace()).isOne();
         });
   }
 

@@ -78,6 +78,11 @@ public final class HighThroughput {
             () -> new CombineResult<>(combineLifetime, new OperationEnd(context.completion)));
   }
 
+  /** Of the combines, those whose rows lay where the ranks of the node read them. */
+  public long combinesInPlace() {
+    return combiner.inPlaceCombines;
+  }
+
   private Results<DispatchResult<OperationEnd>> dispatchResults(Layout layout) {
     CudaDelivery delivery = new CudaDelivery(context);
     DispatchResult.Sizes sizes =
