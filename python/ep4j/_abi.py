@@ -174,7 +174,6 @@ class Statistics(Sized):
     _fields_ = _sized(
         ("dispatches", c_int64),
         ("combines", c_int64),
-        ("combines_in_place", c_int64),
         ("low_latency_dispatches", c_int64),
         ("low_latency_combines", c_int64),
         ("rows_sent", c_int64),
@@ -184,6 +183,7 @@ class Statistics(Sized):
         ("private_bytes", c_int64),
         ("abandoned_threads", c_int64),
         ("wire_paths", c_int64),
+        ("combines_in_place", c_int64),
     )
 
 

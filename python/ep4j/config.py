@@ -53,7 +53,6 @@ class Statistics(NamedTuple):
 
     dispatches: int
     combines: int
-    combines_in_place: int  # of these, those whose rows lay where the ranks of the node read them
     low_latency_dispatches: int
     low_latency_combines: int
     rows_sent: int  # own ones included
@@ -63,6 +62,7 @@ class Statistics(NamedTuple):
     private_bytes: int
     abandoned_threads: int  # threads of the process that a native library does not return
     wire_paths: int
+    combines_in_place: int  # combines for which the rows of this rank lay where its node can read them
 
 
 class Observation(NamedTuple):

@@ -7,9 +7,10 @@ import java.util.List;
  *
  * @param dispatches high-throughput dispatches completed
  * @param combines high-throughput combines completed
- * @param combinesInPlace of these, those whose rows of this rank lay where the ranks of its node
- *     read them, which they do if the rows of all lie so; otherwise each rank pushes rows, or sums
- *     of rows, home. On the host all
+ * @param combinesInPlace of these, those for which the rows of this rank lay in memory that the
+ *     ranks of its node can read. On GPUs, they read the rows there if that holds for every rank of
+ *     the node; otherwise each rank pushes its rows, or sums of them. Between nodes GPUs read rows
+ *     so in the order of experts alone. A captured combine counts once, its replays do not
  * @param lowLatencyDispatches low-latency dispatches completed
  * @param lowLatencyCombines low-latency combines completed
  * @param rowsSent rows this rank sent, its own included

@@ -272,7 +272,6 @@ typedef struct ep4j_statistics {
   uint64_t size;
   int64_t dispatches;
   int64_t combines;
-  int64_t combines_in_place; /* of these, those whose rows lay where the ranks of the node read them */
   int64_t low_latency_dispatches;
   int64_t low_latency_combines;
   int64_t rows_sent;     /* own ones included */
@@ -282,6 +281,7 @@ typedef struct ep4j_statistics {
   int64_t private_bytes;
   int64_t abandoned_threads; /* threads of the process that a native library does not return */
   int64_t wire_paths;        /* number of paths that wire_path() describes */
+  int64_t combines_in_place; /* combines for which the rows of this rank lay where its node can read them */
 } ep4j_statistics;
 
 /* What this rank has seen, see buffer_observe. */

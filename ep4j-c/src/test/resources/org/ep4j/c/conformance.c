@@ -180,7 +180,7 @@ static void describe(ep4j_group group, ep4j_buffer buffer, const inputs *in) {
   ep4j_rank_state state = {sizeof state, 0, 0, 0, 0, {0}, {0}};
   ep4j_buffer_info opened = {sizeof opened, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}};
   ep4j_buffer_sizes sizes = {sizeof sizes, 0, 0, 0, 0};
-  ep4j_statistics counters = {sizeof counters, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  ep4j_statistics counters = {sizeof counters, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   ep4j_wire_path path = {sizeof path, 0, 0, 0, {0}};
   ep4j_buffer_config config = config_of();
   int32_t placement[EXPERTS];
@@ -211,6 +211,7 @@ static void describe(ep4j_group group, ep4j_buffer buffer, const inputs *in) {
   CHECK(sizes.private_bytes > 0 && sizes.first_use_bytes >= 0);
   OK(ep4j->buffer_statistics(buffer, &counters));
   CHECK(counters.dispatches > 0 && counters.combines > 0 && counters.low_latency_dispatches > 0);
+  CHECK(counters.combines_in_place <= counters.combines);
   CHECK(counters.wire_paths == 0);
   FAILS(1042, ep4j->buffer_wire_path(buffer, 0, &path));
   OK(ep4j->buffer_set_parallelism(buffer, 1));

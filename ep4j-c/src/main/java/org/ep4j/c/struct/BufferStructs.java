@@ -70,7 +70,6 @@ public final class BufferStructs {
   public static final Struct STATISTICS = Struct.named("ep4j_statistics");
   public static final long DISPATCHES = STATISTICS.int64("dispatches");
   public static final long COMBINES = STATISTICS.int64("combines");
-  public static final long COMBINES_IN_PLACE = STATISTICS.int64("combines_in_place");
   public static final long LOW_LATENCY_DISPATCHES = STATISTICS.int64("low_latency_dispatches");
   public static final long LOW_LATENCY_COMBINES = STATISTICS.int64("low_latency_combines");
   public static final long ROWS_SENT = STATISTICS.int64("rows_sent");
@@ -80,6 +79,7 @@ public final class BufferStructs {
   public static final long USED_PRIVATE_BYTES = STATISTICS.int64("private_bytes");
   public static final long ABANDONED_THREADS = STATISTICS.int64("abandoned_threads");
   public static final long WIRE_PATHS = STATISTICS.int64("wire_paths");
+  public static final long COMBINES_IN_PLACE = STATISTICS.int64("combines_in_place");
 
   public static final Struct PATH = Struct.named("ep4j_wire_path");
   public static final int PORT_BYTES = 64;

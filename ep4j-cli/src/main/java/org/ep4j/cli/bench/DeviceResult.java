@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  * @param kernel times of the kernels, back to back without host time
  * @param host host times of the calls
  * @param sms SMs of an operation
- * @param combined how the rows of the combine went home; empty without a combine
+ * @param combined how the rows of the combine returned; empty without a combine
  * @param nodes traffic in and between nodes; null for one node
  * @param limits limits of this traffic; null for one node, or before they are measured
  */
@@ -27,8 +27,6 @@ record DeviceResult(
     String combined,
     @Nullable NodeTraffic nodes,
     @Nullable NodeLimits limits) {
-  private static final String IN_PLACE = "read in place";
-
   /** Columns of the table. */
   static final String[] COLUMNS = {
     "operation",
@@ -67,11 +65,14 @@ record DeviceResult(
     return new DeviceResult(result, kernel, host, sms, combined, nodes, known);
   }
 
-  /** How the rows of the combines between two looks at the counters went home. */
+  /** How the rows of the combines between two looks at the counters returned; empty without any. */
   static String combined(BufferStatistics before, BufferStatistics after) {
     long combines = after.combines() - before.combines();
     long inPlace = after.combinesInPlace() - before.combinesInPlace();
-    return inPlace == combines ? IN_PLACE : inPlace == 0 ? "pushed" : "partly pushed";
+    if (combines == 0) {
+      return "";
+    }
+    return inPlace == combines ? "read in place" : inPlace == 0 ? "pushed" : "partly pushed";
   }
 
   /** Name, SMs and scale-out GB/s with rows to the token's own node; empty for one node. */

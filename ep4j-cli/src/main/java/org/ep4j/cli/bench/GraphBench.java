@@ -34,7 +34,7 @@ final class GraphBench implements AutoCloseable {
   private final Dispatch dispatch;
   private final Combine combine;
 
-  /** How the rows of the captured combine go home. */
+  /** How the rows of the captured combine return. */
   private final String combined;
 
   GraphBench(DeviceWork work) {

@@ -286,11 +286,12 @@ class FiguresTest {
   }
 
   @Test
-  void combinesTellHowTheirRowsWentHome() {
+  void combinesTellHowTheirRowsReturned() {
     BufferStatistics before = combines(5, 3);
     assertThat(DeviceResult.combined(before, combines(7, 5))).isEqualTo("read in place");
     assertThat(DeviceResult.combined(before, combines(7, 3))).isEqualTo("pushed");
     assertThat(DeviceResult.combined(before, combines(7, 4))).isEqualTo("partly pushed");
+    assertThat(DeviceResult.combined(before, before)).isEmpty();
   }
 
   private static BufferStatistics combines(long all, long inPlace) {

@@ -421,7 +421,7 @@ final class HostBuffer implements ExpertBuffer {
       return new BufferStatistics(
           traffic.dispatches,
           traffic.combines,
-          traffic.combines,
+          traffic.combinesInPlace,
           counters.dispatches,
           counters.combines,
           traffic.rowsSent + counters.rowsSent,

@@ -206,7 +206,7 @@ public final class Combiner {
       Tensor y, HostHandle handle, CombineOptions options, CombineResult<HostEnd> result) {
     context.requireUsable();
     try {
-      publish(y, handle, options);
+      boolean rowsInPlace = publish(y, handle, options);
       operation
           .begin(OperationLayout.COMBINE)
           .set(OperationLayout.DTYPE, y.dtype().ordinal())
@@ -220,6 +220,7 @@ public final class Combiner {
       locate();
       sum(y, handle, options);
       context.finish(COMBINE, "sums");
+      traffic.combined(rowsInPlace);
     } catch (InternalError e) {
       throw context.settle(HostContext.outOfPages(COMBINE, e));
     } catch (RuntimeException e) {
@@ -242,7 +243,6 @@ public final class Combiner {
             ? null
             : weightSums.of(
                 memory, staging.at(scratch.weightSums), DType.FP32, handle.tokens, handle.topK));
-    traffic.combined();
   }
 
   /**
@@ -260,8 +260,11 @@ public final class Combiner {
     validWeights = weights;
   }
 
-  /** Makes rows and weights readable for the peers and writes their addresses. */
-  private void publish(Tensor y, HostHandle handle, CombineOptions options) {
+  /**
+   * Makes rows and weights readable for the peers and writes their addresses. Returns whether the
+   * rows lay where peers can read them.
+   */
+  private boolean publish(Tensor y, HostHandle handle, CombineOptions options) {
     long part = context.highThroughput(context.rank);
     long region = context.memory.address(context.rank);
     long words = part + layout.combineWords;
@@ -274,6 +277,7 @@ public final class Combiner {
       long place = reachable(weights, part + layout.combineWeights, bytes);
       NativeMemory.putLong(words + CombineLayout.WEIGHTS, place - region);
     }
+    return rows == y.address();
   }
 
   /**

@@ -6,6 +6,7 @@ import org.ep4j.engine.host.context.Staging.Payload;
 public final class TrafficCounters {
   public long dispatches;
   public long combines;
+  public long combinesInPlace;
   public long rowsSent;
   public long rowsReceived;
   public long payloadBytesSent;
@@ -17,7 +18,8 @@ public final class TrafficCounters {
     payloadBytesSent += handle.rowsSent * (payload.rowBytes + payload.scaleBytes);
   }
 
-  public void combined() {
+  public void combined(boolean rowsInPlace) {
     combines++;
+    combinesInPlace += rowsInPlace ? 1 : 0;
   }
 }

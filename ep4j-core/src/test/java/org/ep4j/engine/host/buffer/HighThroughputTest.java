@@ -479,6 +479,8 @@ class HighThroughputTest {
                     Tensor.ofBf16(heap, d.rows(), HIDDEN))) {
               assertThat(heads(buffer.combine(y, d.handle()).x())).as("%s", y).isEqualTo(sums);
             }
+            assertThat(buffer.statistics().combines()).isEqualTo(4);
+            assertThat(buffer.statistics().combinesInPlace()).as("all but the heap's").isEqualTo(3);
             Tensor heapOut = Tensor.ofBf16(new short[sums.length * HIDDEN], sums.length, HIDDEN);
             Tensor nativeOut =
                 Tensor.of(
