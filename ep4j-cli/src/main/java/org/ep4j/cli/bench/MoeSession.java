@@ -99,15 +99,17 @@ record MoeSession(
   int run(Group group, Progress progress) {
     var agreement = new CommandAgreement(group);
     var placement = ExpertPlacement.blocks(shape.router().experts(), group.size());
-    Tensor onHost = values(-1 - group.rank(), tokens, shape.hidden(), 1, plainType());
     BufferConfig.Builder config =
         MoeLayer.bufferConfig(engine, shape, ReplicatedPlacement.of(placement), tokens, rows());
     if (decode) {
       config.lowLatency(tokens);
     }
     progress.at("moe: weights");
-    return run(
-        group, progress, agreement, config.build(), weights(placement, group.rank()), onHost);
+    try (Arena arena = Arena.ofShared()) {
+      Tensor onHost = values(arena, -1 - group.rank(), tokens, shape.hidden(), 1, plainType());
+      MoeWeights weights = weights(arena, placement, group.rank());
+      return run(group, progress, agreement, config.build(), weights, onHost, arena);
+    }
   }
 
   private int run(
@@ -116,13 +118,14 @@ record MoeSession(
       CommandAgreement agreement,
       BufferConfig config,
       MoeWeights weights,
-      Tensor onHost) {
+      Tensor onHost,
+      Arena arena) {
     try (ExpertBuffer buffer = ExpertBuffer.open(group, config);
         MoeLayer layer = new MoeLayer(buffer, shape, weights);
         DeviceTokens copied = DeviceTokens.of(onHost, buffer.deviceOrdinal());
         DeviceTokens results =
             DeviceTokens.of(
-                values(0, tokens, shape.hidden(), 0, plainType()), buffer.deviceOrdinal())) {
+                values(arena, 0, tokens, shape.hidden(), 0, plainType()), buffer.deviceOrdinal())) {
       Tensor x = copied.tokens();
       progress.at("moe: comparison with plain arithmetic");
       Tensor y = pass(layer, x);
@@ -348,36 +351,39 @@ record MoeSession(
     return Timings.longestOf(agreement.numbers(mine)).median();
   }
 
-  private MoeWeights weights(ExpertPlacement placement, int rank) {
+  private MoeWeights weights(Arena arena, ExpertPlacement placement, int rank) {
     List<ExpertWeights> own = new ArrayList<>();
     for (int local = 0; local < placement.localExperts(rank); local++) {
-      own.add(expert(placement.expertAt(rank, local)));
+      own.add(expert(arena, placement.expertAt(rank, local)));
     }
-    return new MoeWeights(router(), Optional.empty(), own, sharedExpert());
+    return new MoeWeights(router(arena), Optional.empty(), own, sharedExpert(arena));
   }
 
-  private Tensor router() {
-    return values(0, shape.router().experts(), shape.hidden(), 1, plainType());
+  private Tensor router(Arena arena) {
+    return values(arena, 0, shape.router().experts(), shape.hidden(), 1, plainType());
   }
 
-  private ExpertWeights expert(int number) {
-    return expert(number, shape.intermediate());
+  private ExpertWeights expert(Arena arena, int number) {
+    return expert(arena, number, shape.intermediate());
   }
 
   /** After the experts of the choice. */
-  private Optional<ExpertWeights> sharedExpert() {
+  private Optional<ExpertWeights> sharedExpert(Arena arena) {
     return hasShared()
-        ? Optional.of(expert(shape.router().experts(), shape.sharedIntermediate()))
+        ? Optional.of(expert(arena, shape.router().experts(), shape.sharedIntermediate()))
         : Optional.empty();
   }
 
-  private ExpertWeights expert(int number, int intermediate) {
+  private ExpertWeights expert(Arena arena, int number, int intermediate) {
     double inner = 1 / Math.sqrt(shape.hidden());
     double outer = 1 / Math.sqrt(intermediate);
     DType type = fp8 ? DType.FP8_E4M3 : plainType();
-    Tensor w1 = values(3L * number + 1, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner, type);
-    Tensor w3 = values(3L * number + 2, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner, type);
-    Tensor w2 = values(3L * number + 3, shape.hidden(), intermediate, fp8 ? MAX_FP8 : outer, type);
+    Tensor w1 =
+        values(arena, 3L * number + 1, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner, type);
+    Tensor w3 =
+        values(arena, 3L * number + 2, intermediate, shape.hidden(), fp8 ? MAX_FP8 : inner, type);
+    Tensor w2 =
+        values(arena, 3L * number + 3, shape.hidden(), intermediate, fp8 ? MAX_FP8 : outer, type);
     return fp8
         ? new ExpertWeights(
             w1,
@@ -408,8 +414,9 @@ record MoeSession(
   }
 
   /** Random values, rounded; outside the heap, which the weights of a layer exceed. */
-  private static Tensor values(long seed, int rows, int columns, double scale, DType type) {
-    Tensor all = Tensor.allocate(Arena.ofAuto(), type, rows, columns);
+  private static Tensor values(
+      Arena arena, long seed, int rows, int columns, double scale, DType type) {
+    Tensor all = Tensor.allocate(arena, type, rows, columns);
     IntStream.range(0, rows)
         .parallel()
         .forEach(
@@ -434,12 +441,31 @@ record MoeSession(
 
   /** The largest difference from plain arithmetic, by the largest element of the token. */
   private double error(Tensor x, Tensor y) {
-    var plain =
-        new PlainLayer(
-            shape,
-            router(),
-            e -> expert(e).dequantised(),
-            sharedExpert().map(ExpertWeights::dequantised));
+    try (Arena arena = Arena.ofShared()) {
+      var plain =
+          new PlainLayer(
+              shape, router(arena), this::wide, sharedExpert(arena).map(MoeSession::wide));
+      return error(plain, x, y);
+    }
+  }
+
+  private ExpertWeights wide(int expert) {
+    try (Arena arena = Arena.ofShared()) {
+      return wide(expert(arena, expert));
+    }
+  }
+
+  /** In FP32, on the heap. */
+  private static ExpertWeights wide(ExpertWeights weights) {
+    ExpertWeights of = weights.dequantised();
+    return new ExpertWeights(wide(of.w1()), wide(of.w3()), wide(of.w2()));
+  }
+
+  private static Tensor wide(Tensor matrix) {
+    return Tensor.of(matrix.toFloatArray(), matrix.shape());
+  }
+
+  private double error(PlainLayer plain, Tensor x, Tensor y) {
     int hidden = shape.hidden();
     double worst = 0;
     for (int token = 0; token < compared(); token++) {
