@@ -34,11 +34,11 @@ public final class LinkedKernels {
   private static final String TELLS_RESOURCES = "-Xptxas=-v";
 
   /**
-   * From -O2 on, the assembler (13.0 to 13.4) loses predicates that are live across calls: in an
-   * exact internode combine, the branch of the lane that stores a piece tested the end of the row
-   * instead, so that no lane stored short rows. The intermediate code was correct.
+   * The assembler (13.0 to 13.4) loses predicates that live long: in an exact internode combine,
+   * the branch of the lane that stores a piece tested the end of the row instead, so that no lane
+   * stored short rows. -O1 kept that predicate; it is no remedy for others (lost-predicates.md).
    */
-  private static final String KEEPS_PREDICATES = "-Xptxas=-O1";
+  private static final String FEW_OPTIMIZATIONS = "-Xptxas=-O1";
 
   /** By fingerprint of the spec. Two buffers of all operations need fewer. */
   private static final SharedImages LINKED = new SharedImages(64);
@@ -178,7 +178,7 @@ public final class LinkedKernels {
             KernelSpec.ARCHITECTURE_OPTION + architecture,
             "-lto",
             TELLS_RESOURCES,
-            KEEPS_PREDICATES);
+            FEW_OPTIMIZATIONS);
     try (NvJitLink link = NvJitLink.create(options)) {
       for (DevicePart part : parts) {
         link.add(part.kind(), part.image(), part.name());

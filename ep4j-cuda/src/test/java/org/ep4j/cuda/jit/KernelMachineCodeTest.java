@@ -15,9 +15,9 @@ import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * The machine code of every kernel as this machine uses it: of a bundle, of the cache, or compiled
- * now. Needs {@code nvdisasm} of the CUDA toolkit, in {@code EP4J_NVDISASM}, on the PATH or in
- * {@code /usr/local/cuda/bin}, but no GPU.
+ * The machine code for sm_90a of {@link PrebuiltKernels}, as this machine uses it: of a bundle, of
+ * the cache, or compiled now. Needs {@code nvdisasm} of the CUDA toolkit, in {@code EP4J_NVDISASM},
+ * on the PATH or in {@code /usr/local/cuda/bin}, but no GPU.
  */
 class KernelMachineCodeTest {
   private static final String ARCHITECTURE = "sm_90a";
@@ -28,7 +28,8 @@ class KernelMachineCodeTest {
   Stream<DynamicTest> everyGuardTestsItsOwnPredicate() {
     String disassembler = disassembler();
     assumeFalse(
-        disassembler.isEmpty(), "no nvdisasm on the PATH: install it, or set EP4J_NVDISASM");
+        disassembler.isEmpty(),
+        "no nvdisasm on the PATH or in /usr/local/cuda/bin: install it, or set EP4J_NVDISASM");
     KernelCompiler compiler = KernelCompiler.standard();
     List<PrebuiltKernel> kernels = PrebuiltKernels.all();
     kernels.parallelStream().forEach(kernel -> compiler.compile(kernel.spec(ARCHITECTURE)));

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -11,13 +12,15 @@ import org.ep4j.cuda.jit.MachineCode.Instruction;
 
 /**
  * Guards of machine code that test a predicate of something else: NVIDIA's assembler loses
- * predicates ({@code docs/design/lost-predicates.md}). Two signs tell such a guard:
+ * predicates ({@code docs/design/lost-predicates.md}). Signs of such a guard:
  *
  * <ul>
- *   <li>Its value is known: on every way from each instruction that wrote the predicate, a branch
- *       has tested it. No compiler keeps such a guard.
- *   <li>Many different instructions may have written the predicate. In code that is right, a guard
- *       has one of them, or the few of a condition of several parts; six were the most.
+ *   <li>No instruction writes its predicate.
+ *   <li>Behind each instruction that wrote the predicate, on every way, a branch has tested it. No
+ *       compiler keeps such a guard.
+ *   <li>It is a branch, and a function that is called on the way may have written the predicate.
+ *   <li>It is a branch, and many different instructions may have written the predicate. In code
+ *       that is right, one has, or the few of a condition of several parts; six were the most.
  * </ul>
  */
 final class LostPredicates {
@@ -41,13 +44,33 @@ final class LostPredicates {
 
   private LostPredicates(MachineCode code) {
     this.code = code;
-    this.writes = code.instructions().stream().map(Instruction::writes).toList();
+    this.writes = new ArrayList<>(code.instructions().stream().map(Instruction::writes).toList());
+    code.callees().forEach((call, first) -> writes.set(call, writtenFrom(first, new HashSet<>())));
     this.before =
         code.before().stream()
             .map(
                 steps -> steps.stream().mapToInt(s -> 2 * s.from() + (s.jumps() ? 1 : 0)).toArray())
             .toArray(int[][]::new);
     this.seen = new int[2 * VALUES * code.instructions().size()];
+  }
+
+  /** The predicates that a called function may write, and those that it calls. */
+  private Set<String> writtenFrom(int first, Set<Integer> passed) {
+    Set<String> written = new HashSet<>();
+    IntStack open = new IntStack();
+    open.push(first);
+    while (!open.isEmpty()) {
+      int at = open.pop();
+      if (passed.add(at)) {
+        written.addAll(code.instructions().get(at).writes());
+        Integer callee = code.callees().get(at);
+        if (callee != null) {
+          open.push(callee);
+        }
+        code.after().get(at).forEach(open::push);
+      }
+    }
+    return written;
   }
 
   /** The guards of a function that have lost their predicate. */
@@ -68,19 +91,26 @@ final class LostPredicates {
 
   private String sign(int guarded) {
     Map<Integer, BitSet> writers = writers(guarded);
+    if (writers.isEmpty()) {
+      return "no instruction writes it";
+    }
+    if (writers.values().stream()
+        .allMatch(values -> values.cardinality() == 1 && !values.get(NOTHING))) {
+      return "branches before have tested it";
+    }
+    if (!code.instructions().get(guarded).isBranch()) {
+      return "";
+    }
+    if (writers.keySet().stream().anyMatch(code.callees()::containsKey)) {
+      return "a function that is called writes it";
+    }
     long different =
         writers.keySet().stream()
             .map(code.instructions()::get)
             .map(writer -> writer.operation() + " " + writer.operands())
             .distinct()
             .count();
-    if (different > MAX_WRITERS && code.instructions().get(guarded).isBranch()) {
-      return different + " instructions write it";
-    }
-    boolean known =
-        writers.values().stream()
-            .allMatch(values -> values.cardinality() == 1 && !values.get(NOTHING));
-    return known && !writers.isEmpty() ? "branches before have tested it" : "";
+    return different > MAX_WRITERS ? different + " instructions write it" : "";
   }
 
   /** The instructions that may have written the predicate, with what branches behind them tell. */

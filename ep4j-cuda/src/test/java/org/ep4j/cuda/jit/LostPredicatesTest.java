@@ -96,6 +96,7 @@ class LostPredicatesTest {
   void aGuardThatManyInstructionsWriteIsFound() {
     List<String> code = new ArrayList<>();
     for (int i = 0; i < 8; i++) {
+      code.add("ISETP.NE.AND P6, PT, R" + i + ", RZ, PT");
       code.add("@P6 BRA `(.L_x_" + i + ")");
       code.add("IADD3 R" + i + ", P1, R8, R9, RZ");
       code.add("BRA `(.L_x_end)");
@@ -113,11 +114,38 @@ class LostPredicatesTest {
         .contains("@P1 BRA", "8 instructions write it");
   }
 
+  @Test
+  void aGuardWhosePredicateACalledFunctionWritesIsFound() {
+    assertThat(
+            lost(
+                "ISETP.NE.AND P1, PT, R9, RZ, PT",
+                "CALL.REL.NOINC `(.L_x_division)",
+                "@P1 BRA `(.L_x_out)",
+                "STS.64 [R11], R6",
+                ".L_x_out",
+                "EXIT",
+                ".L_x_division",
+                "IADD3 R3, P1, R8, R9, RZ",
+                "RET.REL.NODEC R68"))
+        .singleElement()
+        .asString()
+        .contains("@P1 BRA", "a function that is called writes it");
+  }
+
+  @Test
+  void aGuardWhosePredicateNoInstructionWritesIsFound() {
+    assertThat(lost("@P3 BRA `(.L_x_out)", "STS.64 [R11], R6", ".L_x_out", "EXIT"))
+        .singleElement()
+        .asString()
+        .contains("no instruction writes it");
+  }
+
   /** The assembler repeats cheap comparisons instead of keeping their predicates. */
   @Test
   void repeatedComparisonsCountOnce() {
     List<String> code = new ArrayList<>();
     for (int i = 0; i < 12; i++) {
+      code.add("ISETP.NE.AND P6, PT, R" + i + ", RZ, PT");
       code.add("@P6 BRA `(.L_x_" + i + ")");
       code.add("ISETP.NE.AND P1, PT, R9, RZ, PT");
       code.add("BRA `(.L_x_end)");

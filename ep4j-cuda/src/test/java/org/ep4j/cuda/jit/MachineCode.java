@@ -1,7 +1,6 @@
 package org.ep4j.cuda.jit;
 
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -16,8 +15,15 @@ import java.util.regex.Pattern;
  * @param name the section of the function
  * @param instructions in the order of their addresses
  * @param before for each instruction, those that may run just before it
+ * @param after for each instruction, those that may run just after it; for a call the one behind it
+ * @param callees for each call, the first instruction of what it calls
  */
-record MachineCode(String name, List<Instruction> instructions, List<List<Step>> before) {
+record MachineCode(
+    String name,
+    List<Instruction> instructions,
+    List<List<Step>> before,
+    List<List<Integer>> after,
+    Map<Integer, Integer> callees) {
   private static final Pattern SECTION = Pattern.compile("^\\s*\\.section\\s+\\.text\\.([^,\\s]+)");
   private static final Pattern OTHER_SECTION = Pattern.compile("^\\s*\\.section\\s");
   private static final Pattern LABEL = Pattern.compile("^(\\S+):\\s*$");
@@ -48,13 +54,17 @@ record MachineCode(String name, List<Instruction> instructions, List<List<Step>>
       return base().equals("BRA");
     }
 
+    boolean isCall() {
+      return base().equals("CALL");
+    }
+
     private String base() {
       return operation.split("\\.", 2)[0];
     }
 
     private String target() {
       Matcher target = TARGET.matcher(operands);
-      return isBranch() && target.find() ? target.group(1) : "";
+      return (isBranch() || isCall()) && target.find() ? target.group(1) : "";
     }
 
     /** Whether it is a branch that depends on its guard alone. */
@@ -158,18 +168,28 @@ record MachineCode(String name, List<Instruction> instructions, List<List<Step>>
       return;
     }
     List<List<Step>> before = new ArrayList<>();
-    instructions.forEach(each -> before.add(new ArrayList<>()));
+    List<List<Integer>> after = new ArrayList<>();
+    Map<Integer, Integer> callees = new HashMap<>();
+    for (Instruction _ : instructions) {
+      before.add(new ArrayList<>());
+      after.add(new ArrayList<>());
+    }
     for (int i = 0; i < instructions.size(); i++) {
       Instruction each = instructions.get(i);
       Integer target = labels.get(each.target());
       if (target != null && target < instructions.size()) {
-        before.get(target).add(new Step(i, true));
+        if (each.isCall()) {
+          callees.put(i, target);
+        } else {
+          before.get(target).add(new Step(i, true));
+          after.get(i).add(target);
+        }
       }
       if (each.mayContinue() && i + 1 < instructions.size()) {
         before.get(i + 1).add(new Step(i, false));
+        after.get(i).add(i + 1);
       }
     }
-    functions.add(
-        new MachineCode(name, List.copyOf(instructions), Collections.unmodifiableList(before)));
+    functions.add(new MachineCode(name, List.copyOf(instructions), before, after, callees));
   }
 }
