@@ -72,7 +72,8 @@ final class UnreadVariables {
           "EP4J_WORLD_SIZE");
 
   /** Variables of tests, and of the command line for its own ranks. */
-  private static final Set<String> OTHERS = Set.of("EP4J_VECTORS", "EP4J_RELAY_PROGRESS");
+  private static final Set<String> OTHERS =
+      Set.of("EP4J_VECTORS", "EP4J_RELAY_PROGRESS", "EP4J_NVDISASM");
 
   private UnreadVariables() {}
 
