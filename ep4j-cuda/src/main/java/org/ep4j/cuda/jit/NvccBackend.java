@@ -44,7 +44,7 @@ public final class NvccBackend implements CompilerBackend {
     }
   }
 
-  private final String program = search();
+  private final String program = search(PROGRAM_VARIABLE, "nvcc");
   private final Output output;
 
   /** Directories of library headers. */
@@ -177,8 +177,9 @@ public final class NvccBackend implements CompilerBackend {
     return output;
   }
 
-  private static String search() {
-    String named = System.getenv().getOrDefault(PROGRAM_VARIABLE, "");
+  /** The path of a program of the CUDA toolkit; empty if there is none. */
+  static String search(String variable, String program) {
+    String named = System.getenv().getOrDefault(variable, "");
     if (!named.isEmpty()) {
       return Files.isExecutable(Path.of(named)) ? named : "";
     }
@@ -186,7 +187,7 @@ public final class NvccBackend implements CompilerBackend {
         new ArrayList<>(List.of(System.getenv().getOrDefault("PATH", "").split(":", -1)));
     places.add("/usr/local/cuda/bin");
     for (String place : places) {
-      Path file = Path.of(place, "nvcc");
+      Path file = Path.of(place, program);
       if (Files.isExecutable(file)) {
         return file.toString();
       }

@@ -3,12 +3,13 @@ package org.ep4j.cuda.jit;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
-import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
@@ -22,55 +23,57 @@ import org.junit.jupiter.api.io.TempDir;
 class KernelMachineCodeTest {
   private static final String ARCHITECTURE = "sm_90a";
 
+  /** Of the disassembler, which takes about a second. */
+  private static final long LONGEST_SECONDS = 60;
+
   @TempDir private Path directory;
 
   @TestFactory
   Stream<DynamicTest> everyGuardTestsItsOwnPredicate() {
-    String disassembler = disassembler();
+    String disassembler = NvccBackend.search("EP4J_NVDISASM", "nvdisasm");
     assumeFalse(
         disassembler.isEmpty(),
-        "no nvdisasm on the PATH or in /usr/local/cuda/bin: install it, or set EP4J_NVDISASM");
+        "no nvdisasm in EP4J_NVDISASM, on the PATH or in /usr/local/cuda/bin: install it");
     KernelCompiler compiler = KernelCompiler.standard();
-    List<PrebuiltKernel> kernels = PrebuiltKernels.all();
-    kernels.parallelStream().forEach(kernel -> compiler.compile(kernel.spec(ARCHITECTURE)));
-    return kernels.stream()
+    // The tests run one after the other; what takes long uses all cores before.
+    Map<PrebuiltKernel, List<String>> lost = new ConcurrentHashMap<>();
+    PrebuiltKernels.all().parallelStream()
+        .forEach(
+            kernel -> {
+              byte[] image = compiler.compile(kernel.spec(ARCHITECTURE)).image();
+              List<MachineCode> functions = MachineCode.parse(listing(disassembler, image));
+              assertThat(functions).as(kernel.name()).isNotEmpty();
+              lost.put(
+                  kernel,
+                  functions.stream()
+                      .flatMap(function -> LostPredicates.in(function).stream())
+                      .toList());
+            });
+    return PrebuiltKernels.all().stream()
         .map(
             kernel ->
                 DynamicTest.dynamicTest(
-                    kernel.name(),
-                    () -> {
-                      byte[] image = compiler.compile(kernel.spec(ARCHITECTURE)).image();
-                      List<MachineCode> functions = MachineCode.parse(listing(disassembler, image));
-                      assertThat(functions).isNotEmpty();
-                      assertThat(functions).flatMap(LostPredicates::in).isEmpty();
-                    }));
+                    kernel.name(), () -> assertThat(lost.get(kernel)).isEmpty()));
   }
 
-  private List<String> listing(String disassembler, byte[] image)
-      throws IOException, InterruptedException {
-    Path cubin = Files.write(directory.resolve("kernel.cubin"), image);
-    Path listing = directory.resolve("kernel.sass");
-    Process process =
-        new ProcessBuilder(disassembler, "-c", cubin.toString())
-            .redirectOutput(listing.toFile())
-            .redirectError(ProcessBuilder.Redirect.DISCARD)
-            .start();
-    assertThat(process.waitFor()).as(disassembler).isZero();
-    return Files.readAllLines(listing);
-  }
-
-  private static String disassembler() {
-    String named = System.getenv().getOrDefault("EP4J_NVDISASM", "");
-    if (!named.isEmpty()) {
-      return named;
+  private List<String> listing(String disassembler, byte[] image) {
+    try {
+      Path cubin = Files.createTempFile(directory, "kernel", ".cubin");
+      Files.write(cubin, image);
+      Path listing = Path.of(cubin + ".sass");
+      Process process =
+          new ProcessBuilder(disassembler, "-c", cubin.toString())
+              .redirectOutput(listing.toFile())
+              .redirectError(ProcessBuilder.Redirect.DISCARD)
+              .start();
+      if (!process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS)) {
+        process.destroyForcibly();
+        throw new AssertionError(disassembler + " has not ended after " + LONGEST_SECONDS + " s");
+      }
+      assertThat(process.exitValue()).as("status of %s -c %s", disassembler, cubin).isZero();
+      return Files.readAllLines(listing);
+    } catch (IOException | InterruptedException e) {
+      throw new AssertionError(e);
     }
-    String path = System.getenv().getOrDefault("PATH", "");
-    return Stream.concat(
-            Arrays.stream(path.split(File.pathSeparator)), Stream.of("/usr/local/cuda/bin"))
-        .map(each -> Path.of(each, "nvdisasm"))
-        .filter(Files::isExecutable)
-        .map(Path::toString)
-        .findFirst()
-        .orElse("");
   }
 }

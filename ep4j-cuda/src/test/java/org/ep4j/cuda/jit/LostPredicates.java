@@ -36,27 +36,20 @@ final class LostPredicates {
   private final MachineCode code;
   private final List<Set<String>> writes;
 
-  /** For each instruction, twice the number of one before it, plus 1 if its branch is taken. */
-  private final int[][] before;
-
   /** Of the search, for each way and what is known there: the last guard it was seen for. */
   private final int[] seen;
 
   private LostPredicates(MachineCode code) {
     this.code = code;
     this.writes = new ArrayList<>(code.instructions().stream().map(Instruction::writes).toList());
-    code.callees().forEach((call, first) -> writes.set(call, writtenFrom(first, new HashSet<>())));
-    this.before =
-        code.before().stream()
-            .map(
-                steps -> steps.stream().mapToInt(s -> 2 * s.from() + (s.jumps() ? 1 : 0)).toArray())
-            .toArray(int[][]::new);
+    code.callees().forEach((call, first) -> writes.set(call, writtenFrom(first)));
     this.seen = new int[2 * VALUES * code.instructions().size()];
   }
 
   /** The predicates that a called function may write, and those that it calls. */
-  private Set<String> writtenFrom(int first, Set<Integer> passed) {
+  private Set<String> writtenFrom(int first) {
     Set<String> written = new HashSet<>();
+    Set<Integer> passed = new HashSet<>();
     IntStack open = new IntStack();
     open.push(first);
     while (!open.isEmpty()) {
@@ -118,9 +111,7 @@ final class LostPredicates {
     String predicate = code.instructions().get(guarded).predicate();
     Map<Integer, BitSet> writers = new HashMap<>();
     IntStack open = new IntStack();
-    for (int step : before[guarded]) {
-      open.push(VALUES * step);
-    }
+    push(open, guarded, NOTHING);
     while (!open.isEmpty()) {
       int place = open.pop();
       if (seen[place] == guarded + 1) {
@@ -142,11 +133,16 @@ final class LostPredicates {
           continue;
         }
       }
-      for (int earlier : before[from]) {
-        open.push(VALUES * earlier + known);
-      }
+      push(open, from, known);
     }
     return writers;
+  }
+
+  /** The ways to an instruction, as {@code writers} takes them. */
+  private void push(IntStack open, int to, int known) {
+    for (MachineCode.Step step : code.before().get(to)) {
+      open.push(VALUES * (2 * step.from() + (step.jumps() ? 1 : 0)) + known);
+    }
   }
 
   private static final class IntStack {

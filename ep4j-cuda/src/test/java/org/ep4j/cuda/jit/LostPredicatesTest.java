@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.IntFunction;
 import org.junit.jupiter.api.Test;
 
 class LostPredicatesTest {
@@ -94,24 +95,11 @@ class LostPredicatesTest {
 
   @Test
   void aGuardThatManyInstructionsWriteIsFound() {
-    List<String> code = new ArrayList<>();
-    for (int i = 0; i < 8; i++) {
-      code.add("ISETP.NE.AND P6, PT, R" + i + ", RZ, PT");
-      code.add("@P6 BRA `(.L_x_" + i + ")");
-      code.add("IADD3 R" + i + ", P1, R8, R9, RZ");
-      code.add("BRA `(.L_x_end)");
-      code.add(".L_x_" + i);
-    }
-    code.add("EXIT");
-    code.add(".L_x_end");
-    code.add("@P1 BRA `(.L_x_out)");
-    code.add("STS.64 [R11], R6");
-    code.add(".L_x_out");
-    code.add("EXIT");
-    assertThat(lost(code.toArray(String[]::new)))
+    assertThat(lostAfter(8, i -> "IADD3 R" + i + ", P1, R8, R9, RZ"))
         .singleElement()
         .asString()
         .contains("@P1 BRA", "8 instructions write it");
+    assertThat(lostAfter(7, i -> "IADD3 R" + i + ", P1, R8, R9, RZ")).isEmpty();
   }
 
   @Test
@@ -143,21 +131,22 @@ class LostPredicatesTest {
   /** The assembler repeats cheap comparisons instead of keeping their predicates. */
   @Test
   void repeatedComparisonsCountOnce() {
+    assertThat(lostAfter(12, i -> "ISETP.NE.AND P1, PT, R9, RZ, PT")).isEmpty();
+  }
+
+  /** A branch that one of some instructions comes before. */
+  private static List<String> lostAfter(int writers, IntFunction<String> writer) {
     List<String> code = new ArrayList<>();
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < writers; i++) {
       code.add("ISETP.NE.AND P6, PT, R" + i + ", RZ, PT");
       code.add("@P6 BRA `(.L_x_" + i + ")");
-      code.add("ISETP.NE.AND P1, PT, R9, RZ, PT");
+      code.add(writer.apply(i));
       code.add("BRA `(.L_x_end)");
       code.add(".L_x_" + i);
     }
-    code.add("EXIT");
-    code.add(".L_x_end");
-    code.add("@P1 BRA `(.L_x_out)");
-    code.add("STS.64 [R11], R6");
-    code.add(".L_x_out");
-    code.add("EXIT");
-    assertThat(lost(code.toArray(String[]::new))).isEmpty();
+    code.addAll(
+        List.of("EXIT", ".L_x_end", "@P1 BRA `(.L_x_out)", "STS.64 [R11], R6", ".L_x_out", "EXIT"));
+    return lost(code.toArray(String[]::new));
   }
 
   /** Lines of a function: labels, and instructions without their addresses. */

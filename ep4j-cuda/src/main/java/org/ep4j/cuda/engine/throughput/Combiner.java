@@ -51,10 +51,10 @@ final class Combiner {
 
   private final RingStages.Cache pullStages;
 
+  private final RingStages.Cache expertStages;
+
   /** Combines whose rows lay where the ranks of the node read them. */
   long inPlaceCombines;
-
-  private final RingStages.Cache expertStages;
 
   /**
    * Of a combine of EXPERT_MAJOR rows without bulk copies. Sums are pushed from registers: the
@@ -105,12 +105,12 @@ final class Combiner {
     boolean ordered = options.order() == CombineOrder.EXPERT;
     DType dtype = y.dtype();
     boolean inPlace = internode == null && Limits.combinesInPlaceOnly(context.config);
-    boolean grouped = !flat && (ordered || inPlace);
-    boolean readable = grouped || (flat && internode == null && (inPlace || isReadable(y)));
-    boolean exact = !flat && !grouped && !options.partialRounding();
+    boolean pulled = !flat && (ordered || inPlace);
+    boolean readable = pulled || (flat && internode == null && (inPlace || isReadable(y)));
+    boolean exact = !flat && !pulled && !options.partialRounding();
     DType traveling = exact ? DType.FP32 : dtype;
     KernelCall<CombineParameters> call =
-        grouped
+        pulled
             ? context.kernels.expertPull(dtype, ordered)
             : flat
                 ? context.kernels.flatCombine(dtype, readable)
@@ -126,9 +126,9 @@ final class Combiner {
     p.matrix.set(handle.onDevice(at.matrix));
     p.slotRows.set(flat ? 0 : handle.slotRows());
     p.slotWeights.set(options.applyWeights() ? handle.slotWeights() : 0);
-    p.entries.set(grouped ? handle.entries() : 0);
-    p.keptIds.set(grouped ? handle.keptIds() : 0);
-    p.keptWeights.set(grouped && options.applyWeights() ? handle.keptWeights() : 0);
+    p.entries.set(pulled ? handle.entries() : 0);
+    p.keptIds.set(pulled ? handle.keptIds() : 0);
+    p.keptWeights.set(pulled && options.applyWeights() ? handle.keptWeights() : 0);
     p.rounded.set(options.partialRounding());
     p.y.set(address(Staging.Buffer.Y, y, stream));
     p.hidden.set(hidden);
@@ -162,7 +162,7 @@ final class Combiner {
           internode.launch(call, handle, options, pieceBytes, traveling.bytes(columns), stream);
         } else {
           int bytes =
-              grouped
+              pulled
                   ? setRings(p, pullStages.of(pieceBytes))
                   : setStages(p, options, flat, readable, pieceBytes, traveling.bytes(columns));
           call.launch(context.sms(), bytes, stream.handle());
