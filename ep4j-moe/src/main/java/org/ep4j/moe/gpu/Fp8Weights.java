@@ -56,9 +56,8 @@ public final class Fp8Weights implements WeightMatrices {
    */
   public void write(int expert, int firstRow, MemorySegment ofRows, float[] ofBlocks) {
     float[] marked = marked(ofRows, ofBlocks);
-    int across = columns / BLOCK;
     device.write(codes + codesTo(expert) + (long) firstRow * columns, ofRows);
-    long blocks = (long) firstRow / BLOCK * across;
+    long blocks = (long) firstRow / BLOCK * (columns / BLOCK);
     device.write(
         factors + factorBytesTo(expert) + DType.FP32.bytes(blocks), MemorySegment.ofArray(marked));
   }
