@@ -455,10 +455,11 @@ record MoeSession(
     }
   }
 
-  /** In FP32, on the heap. */
+  /** In FP32, on the heap, as dequantised weights are. */
   private static ExpertWeights wide(ExpertWeights weights) {
-    ExpertWeights of = weights.dequantised();
-    return new ExpertWeights(wide(of.w1()), wide(of.w3()), wide(of.w2()));
+    return weights.factors().isPresent()
+        ? weights.dequantised()
+        : new ExpertWeights(wide(weights.w1()), wide(weights.w3()), wide(weights.w2()));
   }
 
   private static Tensor wide(Tensor matrix) {
