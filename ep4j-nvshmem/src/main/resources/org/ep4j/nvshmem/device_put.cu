@@ -16,6 +16,13 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+// As in the kernels' lanes.cuh: the assembler loses predicates that live across calls.
+static __device__ __forceinline__ u32 ask_lane() {
+  u32 lane = threadIdx.x & 31;
+  asm volatile("" : "+r"(lane));
+  return lane;
+}
+
 // Never inlined: NVSHMEM's own calls are not intermediate code, and kernels that use all their
 // registers would spill around them.
 #define EP4J_LIBRARY extern "C" __device__ __noinline__
@@ -28,7 +35,7 @@ EP4J_LIBRARY void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, 
 EP4J_LIBRARY void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer, u32 signal,
                                       u64 value) {
   __syncwarp();
-  if ((threadIdx.x & 31) == 0) {
+  if (ask_lane() == 0) {
     // Only a fence orders puts before the signal.
     nvshmem_fence();
     nvshmemx_signal_op((uint64_t*)(window + words) + signal, value, NVSHMEM_SIGNAL_ADD, (int)peer);
@@ -38,7 +45,7 @@ EP4J_LIBRARY void ep4j_library_signal(u64 library, u64 window, u64 words, u32 la
 
 EP4J_LIBRARY void ep4j_library_flush(u64 library, u32 lane) {
   __syncwarp();
-  if ((threadIdx.x & 31) == 0) {
+  if (ask_lane() == 0) {
     nvshmem_quiet();
   }
   __syncwarp();

@@ -11,5 +11,7 @@ __device__ __forceinline__ u32 ask_anew(u32 value) {
   return value;
 }
 
-__device__ __forceinline__ bool is_first_lane() { return ask_anew(lane_id()) == 0; }
+__device__ __forceinline__ bool is_lane(u32 lane) { return ask_anew(lane_id()) == lane; }
+
+__device__ __forceinline__ bool is_first_lane() { return is_lane(0); }
 __device__ __forceinline__ bool is_first_thread() { return ask_anew(threadIdx.x) == 0; }

@@ -214,7 +214,7 @@ struct WorkCounter {
 
  private:
   __device__ __forceinline__ u64 ask() const {
-    return (threadIdx.x & 31) == 0 ? atomicAdd(counter, 1ull) : 0;
+    return is_first_lane() ? atomicAdd(counter, 1ull) : 0;
   }
 };
 

@@ -59,7 +59,7 @@ __device__ __forceinline__ void count_keys(const RoutingCountsParameters& p, Key
     u32 mine = exists ? keys_of(p, kind, first, (u32)token) : 0;
     for (u32 i = 0; i < count; i++) {
       u32 lanes = __ballot_sync(0xffffffff, (mine >> i & 1) != 0);
-      sum += lane == i ? __popc(lanes) : 0;
+      sum += is_lane(i) ? __popc(lanes) : 0;
       if (kind == Key::RANK && exists) {
         p.in_rank[token * p.ranks + first + i] = (u8)(mine >> i & 1);
       }

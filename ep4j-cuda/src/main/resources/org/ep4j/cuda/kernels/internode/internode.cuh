@@ -197,7 +197,7 @@ __device__ __forceinline__ bool send_slot(const InternodeWorld& world, const Wai
   u32 ring = (u32)(number % world.transport.rings.rings);
   u32 lane = (u32)(number / world.transport.rings.rings % world.lanes);
   bool puts = !world.mapped && is_first_lane();
-  bool adds = lane_id() == 1;
+  bool adds = is_lane(1);
   Command command =
       adds ? add_command((u32)partner.rank, lane,
                          (u32)(partner.remote_arrived + number % world.slots), 1)

@@ -70,7 +70,7 @@ struct LlPacketWriter {
       last = lane / EACH == v ? moved : last;
       last_word(values[v]) = lane % LANES == LANES - 1 ? number : last_word(values[v]);
     }
-    last = lane == 31 ? number : last;
+    last = is_lane(31) ? number : last;
   }
 
   __device__ __forceinline__ void store(char* piece, u32 bytes) const {
@@ -105,7 +105,7 @@ struct LlPacketReader {
 
   // Whether all packets carry the number.
   __device__ __forceinline__ bool are_there(u32 number, u32 begin, u32 bytes) const {
-    bool good = lane_id() != 31 || last == number;
+    bool good = !is_lane(31) || last == number;
 #pragma unroll
     for (u32 i = 0; i < N; i++) {
       good = good && (lane_id() % 8 != 7 || !is_sent(begin + i, bytes) || held[i].w == number);
@@ -141,7 +141,7 @@ struct LlPacketReader {
           break;
         }
         if ((polls & 0xff) == 0 &&
-            __any_sync(0xffffffff, lane_id() == 31 && should_abort_or_mask(op, polls, PHASE_ROWS, peer,
+            __any_sync(0xffffffff, is_lane(31) && should_abort_or_mask(op, polls, PHASE_ROWS, peer,
                                                                op.number, last))) {
           return false;
         }

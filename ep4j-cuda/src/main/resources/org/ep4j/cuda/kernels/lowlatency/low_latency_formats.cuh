@@ -92,9 +92,9 @@ struct Fp8Rows {
       u32 even = __shfl_sync(0xffffffff, mine[v], 0);
       u32 odd = __shfl_sync(0xffffffff, mine[v], 16);
       if (p.scale_kind == SCALE_UE8M0) {
-        scale |= lane_id() == v / 2 ? (even | odd << 8) << (v % 2 * 16) : 0;
+        scale |= is_lane(v / 2) ? (even | odd << 8) << (v % 2 * 16) : 0;
       } else {
-        scale = lane_id() == 2 * v ? even : lane_id() == 2 * v + 1 ? odd : scale;
+        scale = is_lane(2 * v) ? even : is_lane(2 * v + 1) ? odd : scale;
       }
     }
   }

@@ -45,7 +45,7 @@ struct RoutingTile {
     for (u32 g = thread; first == 0 && g < groups; g += team.threads()) {
       before[g] = 0;
     }
-    if (thread == 0) {
+    if (ask_anew(thread) == 0) {
       *bad = 0;
     }
   }

@@ -173,14 +173,13 @@ __device__ __forceinline__ void put_words(const Operation& op, u32 rank, bool so
   u64 behind = p.weights_offset - p.headers_offset;
   u32 parity = (u32)(op.number & 1);
   __syncwarp();
-  u32 lane = lane_id();
   Command command =
-      lane == 0   ? make_put(op, rank, staging, p.headers_offset + run,
+      is_lane(0)   ? make_put(op, rank, staging, p.headers_offset + run,
                          multiple_of_16(p.entries_offset - p.headers_offset + bytes), NO_COUNTER)
-      : lane == 1 ? make_put(op, rank, staging + behind, p.weights_offset + run, multiple_of_16(bytes),
+      : is_lane(1) ? make_put(op, rank, staging + behind, p.weights_offset + run, multiple_of_16(bytes),
                          NO_COUNTER)
-      : lane == 2 ? make_add(op, rank, COUNTER_WORDS + parity, 1)
+      : is_lane(2) ? make_add(op, rank, COUNTER_WORDS + parity, 1)
                   : make_add(op, rank, COUNTER_ROWS + parity, ALL_ROWS - rows);
-  bool mine = lane == 0 ? some : lane == 1 ? weights && tokens > 0 : lane < 4;
+  bool mine = is_lane(0) ? some : is_lane(1) ? weights && tokens > 0 : lane_id() < 4;
   push_puts(op, mine, command, rank);
 }

@@ -76,7 +76,7 @@ struct Sources {
 
 // Whether this thread witnesses waits for rows of a dispatch (observation.cuh): of the first warp that receives
 // in every launch. Waits for groups are those of the relay.
-__device__ __forceinline__ bool is_row_witness() { return blockIdx.x == 0 && threadIdx.x == WARPS / 2 * 32; }
+__device__ __forceinline__ bool is_row_witness() { return blockIdx.x == 0 && ask_anew(threadIdx.x) == WARPS / 2 * 32; }
 
 // In the place of a number of rows: the rows of the source have another length, so that none of them
 // can be read.
