@@ -1,8 +1,10 @@
 package org.ep4j.cuda.jit;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -21,6 +23,7 @@ import org.ep4j.cuda.jit.MachineCode.Instruction;
  *   <li>It is a branch, and a function that is called on the way may have written the predicate.
  *   <li>It is a branch, and many different instructions may have written the predicate. In code
  *       that is right, one has, or the few of a condition of several parts; six were the most.
+ *       Paths on which two branches would need different values of a predicate do not count.
  * </ul>
  */
 final class LostPredicates {
@@ -97,14 +100,61 @@ final class LostPredicates {
     if (writers.keySet().stream().anyMatch(code.callees()::containsKey)) {
       return "a function that is called writes it";
     }
-    long different =
-        writers.keySet().stream()
-            .map(code.instructions()::get)
-            .map(writer -> writer.operation() + " " + writer.operands())
-            .distinct()
-            .count();
+    long different = different(writers.keySet());
+    if (different > MAX_WRITERS) {
+      different = different(writersOnFeasiblePaths(guarded));
+    }
     return different > MAX_WRITERS ? different + " instructions write it" : "";
   }
+
+  private long different(Set<Integer> writers) {
+    return writers.stream()
+        .map(code.instructions()::get)
+        .map(writer -> writer.operation() + " " + writer.operands())
+        .distinct()
+        .count();
+  }
+
+  /**
+   * The instructions that may have written the predicate, without those from which every path to
+   * the guard takes branches that need two values of a predicate. Takes much longer.
+   */
+  private Set<Integer> writersOnFeasiblePaths(int guarded) {
+    String predicate = code.instructions().get(guarded).predicate();
+    Set<Integer> writers = new HashSet<>();
+    Set<Path> passed = new HashSet<>();
+    Deque<Path> open = new ArrayDeque<>();
+    open.push(new Path(guarded, Map.of()));
+    while (!open.isEmpty()) {
+      Path behind = open.pop();
+      for (MachineCode.Step step : code.before().get(behind.from())) {
+        Instruction instruction = code.instructions().get(step.from());
+        Map<String, Boolean> known = new HashMap<>(behind.known());
+        if (instruction.isPlainBranch() && instruction.isGuarded()) {
+          boolean value = step.jumps() != instruction.negated();
+          Boolean needed = known.put(instruction.predicate(), value);
+          if (needed != null && needed != value) {
+            continue;
+          }
+        }
+        known.keySet().removeAll(writes.get(step.from()));
+        if (writes.get(step.from()).contains(predicate)) {
+          writers.add(step.from());
+          if (!instruction.isGuarded()) {
+            continue;
+          }
+        }
+        Path path = new Path(step.from(), known);
+        if (passed.add(path)) {
+          open.push(path);
+        }
+      }
+    }
+    return writers;
+  }
+
+  /** The paths from an instruction to a guard that need these values of predicates. */
+  private record Path(int from, Map<String, Boolean> known) {}
 
   /** The instructions that may have written the predicate, with what branches behind them tell. */
   private Map<Integer, BitSet> writers(int guarded) {

@@ -102,6 +102,16 @@ class LostPredicatesTest {
     assertThat(lostAfter(7, i -> "IADD3 R" + i + ", P1, R8, R9, RZ")).isEmpty();
   }
 
+  /** {@code if (there) set}, other code, {@code if (there) and if (set)}. */
+  @Test
+  void infeasiblePathsDoNotCount() {
+    assertThat(lostAfter(9, "@!P4 BRA `(.L_x_set)", "@!P4 BRA `(.L_x_out)")).isEmpty();
+    assertThat(lostAfter(9, "@!P4 BRA `(.L_x_set)", "@P4 BRA `(.L_x_out)"))
+        .singleElement()
+        .asString()
+        .contains("@P1 BRA", "instructions write it");
+  }
+
   @Test
   void aGuardWhosePredicateACalledFunctionWritesIsFound() {
     assertThat(
@@ -134,8 +144,34 @@ class LostPredicatesTest {
     assertThat(lostAfter(12, i -> "ISETP.NE.AND P1, PT, R9, RZ, PT")).isEmpty();
   }
 
+  /** One of some carries, then a comparison of the lane and a test of it behind two branches. */
+  private static List<String> lostAfter(int writers, String aroundComparison, String aroundTest) {
+    List<String> code = oneOf(writers, i -> "IADD3 R" + i + ", P1, R8, R9, RZ");
+    code.addAll(
+        List.of(
+            "EXIT",
+            ".L_x_end",
+            "ISETP.NE.AND P4, PT, R30, RZ, PT",
+            aroundComparison,
+            "ISETP.NE.AND P1, PT, R31, RZ, PT",
+            ".L_x_set",
+            aroundTest,
+            "@P1 BRA `(.L_x_out)",
+            "STS.64 [R11], R6",
+            ".L_x_out",
+            "EXIT"));
+    return lost(code.toArray(String[]::new));
+  }
+
   /** A branch that one of some instructions comes before. */
   private static List<String> lostAfter(int writers, IntFunction<String> writer) {
+    List<String> code = oneOf(writers, writer);
+    code.addAll(
+        List.of("EXIT", ".L_x_end", "@P1 BRA `(.L_x_out)", "STS.64 [R11], R6", ".L_x_out", "EXIT"));
+    return lost(code.toArray(String[]::new));
+  }
+
+  private static List<String> oneOf(int writers, IntFunction<String> writer) {
     List<String> code = new ArrayList<>();
     for (int i = 0; i < writers; i++) {
       code.add("ISETP.NE.AND P6, PT, R" + i + ", RZ, PT");
@@ -144,9 +180,7 @@ class LostPredicatesTest {
       code.add("BRA `(.L_x_end)");
       code.add(".L_x_" + i);
     }
-    code.addAll(
-        List.of("EXIT", ".L_x_end", "@P1 BRA `(.L_x_out)", "STS.64 [R11], R6", ".L_x_out", "EXIT"));
-    return lost(code.toArray(String[]::new));
+    return code;
   }
 
   /** Lines of a function: labels, and instructions without their addresses. */
