@@ -566,10 +566,11 @@ def _results(
     expansion = handle.expansion
     if expansion is None:
         own = owner(handle.num_recv_tokens)
+        received_rows = rows.received(received, own)
         # A caller may change its choices: the handle keeps others.
         choices = handle.choices.to(handle.topk_idx.dtype, copy=True)
         weights = own(received.topk_weights) if weighted else None
-        return rows.received(received, own), choices, weights
+        return received_rows, choices, weights
     expanded = rows.received(received, lambda part: expansion.expanded(part, clear))
     if not weighted:
         return expanded, None, None

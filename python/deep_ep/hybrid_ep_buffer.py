@@ -209,6 +209,8 @@ class HybridEPBuffer:
             handle=routes.handle if resend else None,
             max_rows=fixed,
         )
+        # First: on a GPU the small copies are enqueued while the rows are copied.
+        received_rows = received.x.clone()
         out_probs = None
         if weights is not None:
             first = self.local_rank * (experts // self.group_size)
@@ -235,7 +237,7 @@ class HybridEPBuffer:
                 self.update_template_config(),
             )
         return (
-            received.x.clone(),
+            received_rows,
             out_probs,
             None if scales is None else received.scales.clone(),
             handle,
@@ -354,6 +356,7 @@ class HybridEPBuffer:
             expert_alignment=alignment,
             zero_padding=True,
         )
+        received_rows = _owned(received.x, fixed)
         if routes is None:
             routes = HybridRoutes(
                 shape,
@@ -387,7 +390,7 @@ class HybridEPBuffer:
                 self.update_template_config(pad_multiple=pad_multiple),
             )
         return (
-            _owned(received.x, fixed),
+            received_rows,
             None if weights is None else _owned(received.row_weights, fixed),
             None if scales is None else _owned(received.scales, fixed),
             routes.padded,

@@ -7,6 +7,9 @@ import torch
 
 from .devices import engine_of
 
+# As many calls as the JVM needs before it compiles their code.
+_WARM_UP_ROUNDS = 1000
+
 
 class Counts(NamedTuple):
     """Tokens of this rank by destination."""
@@ -53,6 +56,11 @@ class LayoutCounter:
 
     def _open(self, device: torch.device) -> ep4j.RoutingCounter:
         self._counters[device] = counter = ep4j.RoutingCounter(device, self._nodes)
+        if device.type == "cuda":
+            # Else the first hundreds of calls would take several times as long as the later ones.
+            ids = torch.zeros((1, 1), dtype=torch.int64, device=device)
+            for _ in range(_WARM_UP_ROUNDS):
+                counter.count(ids, len(self._nodes))
         return counter
 
     def close(self) -> None:

@@ -23,9 +23,9 @@ from .worlds import World
 # Low-latency buffers that differ in their number of tokens alone, at which a warning tells of their memory.
 _MANY = 4
 _WARM_UP_TOKENS = 16
-_WARM_UP_ROUNDS = 300
+_WARM_UP_ROUNDS = 1000
 _WARM_UP_LOOKS = 25  # rounds from one look at the clock to the next
-_WARM_UP_MILLIS = 500
+_WARM_UP_MILLIS = 1000
 
 
 class Shape:

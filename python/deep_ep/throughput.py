@@ -178,6 +178,8 @@ class Throughput:
         fixed = num_worst_tokens > 0
         count = num_worst_tokens or received.rows
         own = owner(count)
+        # First: on a GPU the small copies are enqueued while the rows are copied.
+        received_rows = rows.received(received, own)
         recv_idx = recv_weights = None
         if topk_idx is not None:
             recv_idx = own(received.topk_idx, -1).to(topk_idx.dtype)
@@ -191,7 +193,7 @@ class Throughput:
             shape, received.handle, rows.x.shape[0], count, received.rows, fixed=fixed
         )
         handle = self._handle(routes, received, sources, is_token_in_rank)
-        return rows.received(received, own), recv_idx, recv_weights, counts, handle
+        return received_rows, recv_idx, recv_weights, counts, handle
 
     def _dispatch_grown(
         self,

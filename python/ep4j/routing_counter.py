@@ -81,7 +81,9 @@ class RoutingCounter:
         all_counts = torch.empty(
             self._ranks + self._nodes + experts, dtype=torch.int32, device=device
         )
-        per_rank, per_node, per_expert = all_counts.split((self._ranks, self._nodes, experts))
+        per_rank, per_node, per_expert = torch.split_with_sizes(
+            all_counts, (self._ranks, self._nodes, experts)
+        )
         in_rank = torch.empty(
             (topk_idx.shape[0], self._ranks), dtype=torch.bool, device=device
         )

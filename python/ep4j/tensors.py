@@ -99,11 +99,11 @@ def _wrong_dtype(name: str, dtype: object) -> errors.InvalidArgument:
 
 
 class Slot:
-    """A tensor of an argument structure. It keeps the description of its last tensor, so a loop
-    over the same memory describes nothing.
+    """A tensor of an argument structure. It keeps the description of its last tensor: a loop over
+    the same memory describes nothing, and for new memory of the same form only the address changes.
     """
 
-    __slots__ = ("_field", "_name", "_key", "_by_columns")
+    __slots__ = ("_field", "_name", "_address", "_form", "_by_columns")
 
     def __init__(self, field: _abi.Tensor, name: str, by_columns: bool = False) -> None:
         """
@@ -114,7 +114,8 @@ class Slot:
         """
         self._field = field
         self._name = name
-        self._key: Optional[tuple] = None
+        self._address = 0
+        self._form: Optional[tuple] = None
         self._by_columns = by_columns
 
     def set(self, tensor: Optional[torch.Tensor], byte_type: int = _abi.UINT8) -> None:
@@ -124,13 +125,13 @@ class Slot:
             byte_type: what a tensor of uint8 holds.
         """
         if tensor is None:
-            if self._key is not None:
-                self._key = None
+            if self._form is not None:
+                self._form = None
                 self._field.dimensions = 0
             return
         try:
-            key = (
-                tensor.data_ptr(),
+            address = tensor.data_ptr()
+            form = (
                 tensor.shape,
                 tensor.stride(),
                 tensor.dtype,
@@ -139,11 +140,14 @@ class Slot:
             )
         except (AttributeError, RuntimeError, NotImplementedError):
             raise self._no_tensor(tensor) from None
-        if key != self._key:
+        if form != self._form:
             # The structure may be half written when a check fails.
-            self._key = None
+            self._form = None
             self._describe(tensor, byte_type)
-            self._key = key
+            self._form = form
+        elif address != self._address:
+            self._field.data = address
+        self._address = address
 
     def _no_tensor(self, tensor: Any) -> errors.InvalidArgument:
         kind = type(tensor).__name__

@@ -57,6 +57,12 @@ class ArgumentsTest(unittest.TestCase):
         self.refused("topk_idx.stride()", topk_idx=torch.zeros(K, T, dtype=torch.int64).t())
         self.refused("x.stride() = (0, 1)", x=torch.zeros(1, H).bfloat16().expand(T, H))
 
+    def test_other_memory_of_the_same_shape(self):
+        kept = [torch.full((T, H), value).bfloat16() for value in (1.0, 2.0, 3.0)]
+        for x in (*kept, kept[0]):
+            received = self.buffer.dispatch(x, self.topk_idx, self.weights)
+            self.assertTrue(torch.equal(received.x, x))
+
     def test_the_same_memory_in_another_shape(self):
         x = torch.arange(6 * H).reshape(6, H).bfloat16()
         ids = torch.arange(6 * K).reshape(6, K) % E
