@@ -8,8 +8,8 @@ API. `exchange` lets torch.distributed (NCCL, on CPUs Gloo) send the rows of a d
 back, without sums: the least that a program without such a library does.
 
 Every output is compared before and after the measurement. A call lasts from the call to the end of the GPU's work, with
-all ranks starting together; its time is that of the slowest rank, and the table shows medians. Kernels are the mean time
-of all kernels of a call, on the rank where it is largest.
+all ranks starting together; its time is that of the slowest rank, and the table shows medians. Kernels are the sum over
+a call, the median of the calls, on the rank where it is largest.
 """
 
 import argparse
@@ -24,6 +24,9 @@ import torch
 import torch.distributed as dist
 
 OPERATIONS = ("dispatch", "dispatch_along", "combine")
+
+# The name of a measured call in a trace.
+CALL = "measured call"
 
 
 class Work:
@@ -266,23 +269,37 @@ def call_times(call, options, device):
 
 
 def kernel_time(call, options, device):
-    """Mean microseconds of all kernels of a call; None on CPUs."""
+    """Microseconds of all kernels of a call, the median; None on CPUs."""
     if device.type != "cuda":
         return None
-    from torch.profiler import ProfilerActivity, profile
+    from torch.profiler import ProfilerActivity, profile, record_function
 
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         for _ in range(options.iterations):
-            kept = call()
             wait(device)
+            dist.barrier()
+            wait(device)
+            with record_function(CALL):
+                kept = call()
+                wait(device)
             del kept
     with tempfile.TemporaryDirectory() as directory:
         file = os.path.join(directory, "trace.json")
         profiler.export_chrome_trace(file)
         with open(file) as text:
             events = json.load(text)["traceEvents"]
-    total = sum(event["dur"] for event in events if event.get("cat") == "kernel")
-    return slowest([total / options.iterations])[0]
+    return slowest([statistics.median(kernels_of_calls(events))])[0]
+
+
+def kernels_of_calls(events):
+    """For each call of a trace, the microseconds of the kernels that started in it."""
+    calls = [
+        (event["ts"], event["ts"] + event["dur"])
+        for event in events
+        if event.get("cat") == "user_annotation" and event["name"] == CALL
+    ]
+    kernels = [(event["ts"], event["dur"]) for event in events if event.get("cat") == "kernel"]
+    return [sum(dur for ts, dur in kernels if begin <= ts < end) for begin, end in calls]
 
 
 def measure(options, device):

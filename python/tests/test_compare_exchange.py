@@ -1,5 +1,6 @@
 """The benchmark that compares systems: each measures and verifies, on CPU tensors."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -22,6 +23,29 @@ def run(*arguments):
         universal_newlines=True,
         timeout=LIMIT,
     )
+
+
+class KernelsOfCallsTest(unittest.TestCase):
+    def test_kernels_count_for_the_call_in_which_they_start(self):
+        spec = importlib.util.spec_from_file_location("compare_exchange", PROGRAM)
+        program = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(program)
+
+        def event(kind, name, ts, dur):
+            return dict(cat=kind, name=name, ts=ts, dur=dur)
+
+        events = [
+            event("kernel", "barrier", 5, 40),
+            event("user_annotation", program.CALL, 100, 50),
+            event("gpu_user_annotation", program.CALL, 110, 30),
+            event("kernel", "dispatch", 110, 20),
+            event("kernel", "copy", 135, 10),
+            event("kernel", "barrier", 160, 40),
+            event("user_annotation", program.CALL, 300, 50),
+            event("kernel", "dispatch", 310, 1000),
+            dict(ph="M", name="process_name"),
+        ]
+        self.assertEqual(program.kernels_of_calls(events), [30, 1000])
 
 
 @needs_engine
