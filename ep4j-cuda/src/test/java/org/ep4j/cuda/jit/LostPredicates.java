@@ -18,8 +18,8 @@ import org.ep4j.cuda.jit.MachineCode.Instruction;
  *
  * <ul>
  *   <li>No instruction writes its predicate.
- *   <li>Behind each instruction that wrote the predicate, on every way, a branch has tested it. No
- *       compiler keeps such a guard.
+ *   <li>Behind each instruction that wrote the predicate, on every way, a branch has tested it. In
+ *       code for sm_90a no right guard is so; in code for sm_100a one is.
  *   <li>It is a branch, and a function that is called on the way may have written the predicate.
  *   <li>It is a branch, and many different instructions may have written the predicate. In code
  *       that is right, one has, or the few of a condition of several parts; six were the most.

@@ -117,17 +117,32 @@ class LostPredicatesTest {
     assertThat(
             lost(
                 "ISETP.NE.AND P1, PT, R9, RZ, PT",
-                "CALL.REL.NOINC `(.L_x_division)",
+                "CALL.REL.NOINC `($division)",
                 "@P1 BRA `(.L_x_out)",
                 "STS.64 [R11], R6",
                 ".L_x_out",
                 "EXIT",
-                ".L_x_division",
+                "$division",
                 "IADD3 R3, P1, R8, R9, RZ",
                 "RET.REL.NODEC R68"))
         .singleElement()
         .asString()
         .contains("@P1 BRA", "a function that is called writes it");
+  }
+
+  @Test
+  void aCallOfALabelOfItsOwnFunctionIsABranch() {
+    assertThat(
+            lost(
+                "ISETP.NE.AND P1, PT, R9, RZ, PT",
+                "@P2 CALL.REL.NOINC `(.L_x_out)",
+                "@P1 BRA `(.L_x_out)",
+                "IADD3 R3, P1, R8, R9, RZ",
+                ".L_x_out",
+                "ISETP.NE.AND P2, PT, R9, RZ, PT",
+                "EXIT"))
+        .filteredOn(each -> each.contains("P1"))
+        .isEmpty();
   }
 
   @Test
@@ -188,7 +203,7 @@ class LostPredicatesTest {
     List<String> listing = new ArrayList<>(List.of("\t.section\t.text.kernel,\"ax\",@progbits"));
     int address = 0;
     for (String line : lines) {
-      if (line.startsWith(".L")) {
+      if (line.startsWith(".L") || line.startsWith("$")) {
         listing.add(line + ":");
       } else {
         listing.add("        /*%04x*/          %s ;".formatted(address, line));

@@ -58,6 +58,13 @@ record MachineCode(
       return base().equals("CALL");
     }
 
+    /**
+     * Code for compute capability 8.0 calls labels of its own function, too, and does not return.
+     */
+    boolean callsFunction() {
+      return isCall() && !target().startsWith(".L");
+    }
+
     private String base() {
       return operation.split("\\.", 2)[0];
     }
@@ -75,6 +82,7 @@ record MachineCode(
     private boolean mayContinue() {
       return switch (base()) {
         case "BRA" -> isGuarded() || !isPlainBranch();
+        case "CALL" -> isGuarded() || callsFunction();
         case "EXIT", "RET" -> isGuarded();
         default -> true;
       };
@@ -178,7 +186,7 @@ record MachineCode(
       Instruction each = instructions.get(i);
       Integer target = labels.get(each.target());
       if (target != null && target < instructions.size()) {
-        if (each.isCall()) {
+        if (each.callsFunction()) {
           callees.put(i, target);
         } else {
           before.get(target).add(new Step(i, true));
