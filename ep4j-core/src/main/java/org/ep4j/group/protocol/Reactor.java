@@ -8,6 +8,7 @@ import java.nio.channels.SelectableChannel;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.time.Duration;
+import java.time.ZonedDateTime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
@@ -125,6 +126,7 @@ public final class Reactor implements AutoCloseable {
   }
 
   private void run() {
+    loadLog();
     // The time before the start is not a stall.
     roundStart = System.nanoTime();
     long nextTick = roundStart + tickNanos;
@@ -152,10 +154,24 @@ public final class Reactor implements AutoCloseable {
         }
       }
     } catch (Throwable t) {
-      LOG.log(Logger.Level.ERROR, "ep4j: thread " + thread.getName() + " ends", t);
+      // First, since a log may fail, too.
       onBreak.accept("the thread that served it ended: " + t);
+      LOG.log(Logger.Level.ERROR, "ep4j: thread " + thread.getName() + " ends", t);
     } finally {
       closeAll();
+    }
+  }
+
+  /**
+   * Loads what the first record of a log reads: configuration and time zones. The warning that no
+   * descriptor is free would throw for want of one.
+   */
+  private static void loadLog() {
+    try {
+      LOG.isLoggable(Logger.Level.WARNING);
+      ZonedDateTime.now();
+    } catch (Error e) {
+      // No descriptor is free already: a record throws, and the reactor ends with its cause.
     }
   }
 
