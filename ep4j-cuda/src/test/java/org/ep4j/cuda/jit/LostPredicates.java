@@ -18,12 +18,12 @@ import org.ep4j.cuda.jit.MachineCode.Instruction;
  *
  * <ul>
  *   <li>No instruction writes its predicate.
- *   <li>Behind each instruction that wrote the predicate, on every way, a branch has tested it. In
- *       code for sm_90a no right guard is so; in code for sm_100a one is.
+ *   <li>Behind each instruction that wrote the predicate, on every way, a branch has tested it.
+ *       Code for sm_90a has no right guard of this kind; code for sm_100a has one.
  *   <li>It is a branch, and a function that is called on the way may have written the predicate.
  *   <li>It is a branch, and many different instructions may have written the predicate. In code
  *       that is right, one has, or the few of a condition of several parts; six were the most.
- *       Paths on which two branches would need different values of a predicate do not count.
+ *       Paths on which two branches need different values of a predicate do not count.
  * </ul>
  */
 final class LostPredicates {
@@ -117,7 +117,8 @@ final class LostPredicates {
 
   /**
    * The instructions that may have written the predicate, without those from which every path to
-   * the guard takes branches that need two values of a predicate. Takes much longer.
+   * the guard takes branches that need two values of a predicate. The search trusts the predicates
+   * of these branches. It takes long, so only suspects are searched.
    */
   private Set<Integer> writersOnFeasiblePaths(int guarded) {
     String predicate = code.instructions().get(guarded).predicate();

@@ -1,6 +1,9 @@
 package org.ep4j.cuda.jit;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -58,11 +61,8 @@ record MachineCode(
       return base().equals("CALL");
     }
 
-    /**
-     * Code for compute capability 8.0 calls labels of its own function, too, and does not return.
-     */
-    boolean callsFunction() {
-      return isCall() && !target().startsWith(".L");
+    Instruction asBranch() {
+      return new Instruction(address, predicate, negated, "BRA", operands);
     }
 
     private String base() {
@@ -82,7 +82,6 @@ record MachineCode(
     private boolean mayContinue() {
       return switch (base()) {
         case "BRA" -> isGuarded() || !isPlainBranch();
-        case "CALL" -> isGuarded() || callsFunction();
         case "EXIT", "RET" -> isGuarded();
         default -> true;
       };
@@ -178,6 +177,7 @@ record MachineCode(
     List<List<Step>> before = new ArrayList<>();
     List<List<Integer>> after = new ArrayList<>();
     Map<Integer, Integer> callees = new HashMap<>();
+    branchInPlaceOfCallsThatNeverReturn(instructions, labels);
     for (Instruction _ : instructions) {
       before.add(new ArrayList<>());
       after.add(new ArrayList<>());
@@ -186,7 +186,7 @@ record MachineCode(
       Instruction each = instructions.get(i);
       Integer target = labels.get(each.target());
       if (target != null && target < instructions.size()) {
-        if (each.callsFunction()) {
+        if (each.isCall()) {
           callees.put(i, target);
         } else {
           before.get(target).add(new Step(i, true));
@@ -199,5 +199,45 @@ record MachineCode(
       }
     }
     functions.add(new MachineCode(name, List.copyOf(instructions), before, after, callees));
+  }
+
+  /** Code for sm_80 also calls labels of the calling function itself: such a call is a branch. */
+  private static void branchInPlaceOfCallsThatNeverReturn(
+      List<Instruction> instructions, Map<String, Integer> labels) {
+    Map<Integer, Boolean> returning = new HashMap<>();
+    for (int i = 0; i < instructions.size(); i++) {
+      Instruction call = instructions.get(i);
+      Integer target = call.isCall() ? labels.get(call.target()) : null;
+      if (target != null
+          && !returning.computeIfAbsent(target, first -> returns(instructions, labels, first))) {
+        instructions.set(i, call.asBranch());
+      }
+    }
+  }
+
+  /** Whether a return can be reached, if all calls on the way return. */
+  private static boolean returns(
+      List<Instruction> instructions, Map<String, Integer> labels, int first) {
+    BitSet passed = new BitSet();
+    Deque<Integer> open = new ArrayDeque<>(List.of(first));
+    while (!open.isEmpty()) {
+      int at = open.pop();
+      if (at >= instructions.size() || passed.get(at)) {
+        continue;
+      }
+      passed.set(at);
+      Instruction each = instructions.get(at);
+      if (each.base().equals("RET")) {
+        return true;
+      }
+      Integer target = labels.get(each.target());
+      if (each.isBranch() && target != null) {
+        open.push(target);
+      }
+      if (each.mayContinue()) {
+        open.push(at + 1);
+      }
+    }
+    return false;
   }
 }
