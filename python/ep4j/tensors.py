@@ -141,8 +141,9 @@ class Slot:
         except (AttributeError, RuntimeError, NotImplementedError):
             raise self._no_tensor(tensor) from None
         if form != self._form:
-            # The structure may be half written when a check fails.
+            # A tensor that is refused leaves no tensor, not the one before it.
             self._form = None
+            self._field.dimensions = 0
             self._describe(tensor, byte_type)
             self._form = form
         elif address != self._address:

@@ -29,7 +29,7 @@ class ArgumentsTest(unittest.TestCase):
         cls.buffer.close()
         cls.group.close()
 
-    def refused(self, text, x=None, topk_idx=None, topk_weights=None, **others):
+    def refused(self, text, x=None, topk_idx=None, topk_weights=None, again=True, **others):
         with self.assertRaises(ep4j.InvalidArgument) as caught:
             self.buffer.dispatch(
                 self.x if x is None else x,
@@ -42,9 +42,10 @@ class ArgumentsTest(unittest.TestCase):
         self.assertRegex(str(error), rf"^EP4J-{error.code}: .* it must be .*: .+")
         self.assertEqual(error.kind, ep4j.ErrorKind.ARGUMENT)
         self.assertIsInstance(error, ValueError)
-        # The buffer works after it.
-        received = self.buffer.dispatch(self.x, self.topk_idx, self.weights)
-        self.assertEqual(received.rows, T)
+        if again:
+            # The buffer works after it.
+            received = self.buffer.dispatch(self.x, self.topk_idx, self.weights)
+            self.assertEqual(received.rows, T)
 
     def test_dtype(self):
         self.refused("x.dtype = torch.float64", x=self.x.double())
@@ -56,6 +57,13 @@ class ArgumentsTest(unittest.TestCase):
         self.refused("x.stride() = (1024, 2)", x=torch.zeros(T, 2 * H).bfloat16()[:, ::2])
         self.refused("topk_idx.stride()", topk_idx=torch.zeros(K, T, dtype=torch.int64).t())
         self.refused("x.stride() = (0, 1)", x=torch.zeros(1, H).bfloat16().expand(T, H))
+
+    def test_a_refused_tensor_is_not_the_one_before_it(self):
+        received = self.buffer.dispatch(self.x, self.topk_idx, self.weights)
+        self.assertIsNotNone(received.topk_weights)
+        self.refused("topk_weights.dtype", topk_weights=self.weights.short(), again=False)
+        received = self.buffer.dispatch(self.x, self.topk_idx, None)
+        self.assertIsNone(received.topk_weights)
 
     def test_other_memory_of_the_same_shape(self):
         kept = [torch.full((T, H), value).bfloat16() for value in (1.0, 2.0, 3.0)]
