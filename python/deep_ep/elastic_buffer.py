@@ -566,6 +566,7 @@ def _results(
     expansion = handle.expansion
     if expansion is None:
         own = owner(handle.num_recv_tokens)
+        # First, so that a GPU copies the rows while the host enqueues the small copies.
         received_rows = rows.received(received, own)
         # A caller may change its choices: the handle keeps others.
         choices = handle.choices.to(handle.topk_idx.dtype, copy=True)

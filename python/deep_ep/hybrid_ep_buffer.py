@@ -209,7 +209,7 @@ class HybridEPBuffer:
             handle=routes.handle if resend else None,
             max_rows=fixed,
         )
-        # First: on a GPU the small copies are enqueued while the rows are copied.
+        # First, so that a GPU copies the rows while the host enqueues the small copies.
         received_rows = received.x.clone()
         out_probs = None
         if weights is not None:
@@ -356,6 +356,7 @@ class HybridEPBuffer:
             expert_alignment=alignment,
             zero_padding=True,
         )
+        # First, as in dispatch.
         received_rows = _owned(received.x, fixed)
         if routes is None:
             routes = HybridRoutes(

@@ -1,5 +1,6 @@
 """Counts of a routing: how many tokens go to each expert, rank and node."""
 
+import time
 from typing import Dict, NamedTuple, Optional, Sequence
 
 import ep4j
@@ -7,8 +8,9 @@ import torch
 
 from .devices import engine_of
 
-# As many calls as the JVM needs before it compiles their code.
+# After 1000 calls, later ones became no faster on two H200; a slow machine makes fewer.
 _WARM_UP_ROUNDS = 1000
+_WARM_UP_SECONDS = 0.5
 
 
 class Counts(NamedTuple):
@@ -38,7 +40,8 @@ class LayoutCounter:
         self._counters: Dict[torch.device, ep4j.RoutingCounter] = {}
         if torch.cuda.is_available():
             # A later call may be captured, or come while an operation is in flight: no kernel can be loaded then.
-            self._open(torch.device("cuda", torch.cuda.current_device()))
+            device = torch.device("cuda", torch.cuda.current_device())
+            self._warm_up(self._open(device), device)
 
     def count(self, topk_idx: torch.Tensor, experts: int) -> Counts:
         """Counts INT [T, K]; -1, and ids that do not exist, are no expert: the dispatch refuses the latter."""
@@ -56,12 +59,16 @@ class LayoutCounter:
 
     def _open(self, device: torch.device) -> ep4j.RoutingCounter:
         self._counters[device] = counter = ep4j.RoutingCounter(device, self._nodes)
-        if device.type == "cuda":
-            # Else the first hundreds of calls would take several times as long as the later ones.
-            ids = torch.zeros((1, 1), dtype=torch.int64, device=device)
-            for _ in range(_WARM_UP_ROUNDS):
-                counter.count(ids, len(self._nodes))
         return counter
+
+    def _warm_up(self, counter: ep4j.RoutingCounter, device: torch.device) -> None:
+        """Counts until the JVM has compiled their code: the first hundreds would take several times as long."""
+        ids = torch.zeros((1, 1), dtype=torch.int64, device=device)
+        end = time.monotonic() + _WARM_UP_SECONDS
+        for _ in range(_WARM_UP_ROUNDS):
+            counter.count(ids, len(self._nodes))
+            if time.monotonic() > end:
+                break
 
     def close(self) -> None:
         """Frees the counters, after the last count has been executed."""

@@ -178,7 +178,7 @@ class Throughput:
         fixed = num_worst_tokens > 0
         count = num_worst_tokens or received.rows
         own = owner(count)
-        # First: on a GPU the small copies are enqueued while the rows are copied.
+        # First, so that a GPU copies the rows while the host enqueues the small copies.
         received_rows = rows.received(received, own)
         recv_idx = recv_weights = None
         if topk_idx is not None:
