@@ -3,6 +3,7 @@ package org.ep4j.bench.wire;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.bench.Timings;
@@ -16,14 +17,14 @@ import org.ep4j.wire.Wires;
 
 /**
  * Rate of the wire between nodes without an engine: every rank streams puts to its partner in each
- * other node, all at once, with the lanes that the host engine has. Puts take turns over as much
- * memory as the slots of an engine: where cores copy, memory that stays in their caches would be
- * faster than any engine can be. Collective.
+ * other node, all at once, with the lanes that the host engine has. Puts take turns over about as
+ * much memory as the slots of the CUDA engine: where cores copy, one place would stay in their
+ * caches, from which the rows of an engine do not come. Collective.
  */
 public final class WireCeiling implements AutoCloseable {
   private static final long PUT = 1 << 20;
 
-  /** Puts that fill as much memory as the slots of an engine. */
+  /** Places for puts in the memory that a rank sends from; where it receives, as many or more. */
   private static final int PLACES = 16;
 
   private static final long MAX_PUTS = 1_000_000;
@@ -34,11 +35,17 @@ public final class WireCeiling implements AutoCloseable {
   private final Group group;
   private final CommandAgreement agreement;
 
-  /** Ranks that this rank sends to. */
-  private final List<Integer> targets = new ArrayList<>();
+  /**
+   * A rank that this rank sends to.
+   *
+   * @param firstPlace of this rank's places there
+   */
+  private record Target(int rank, long firstPlace) {}
 
-  /** Ranks that send to this rank. */
-  private final List<Integer> sources = new ArrayList<>();
+  private final List<Target> targets = new ArrayList<>();
+
+  /** Ranks that send to this rank, in ascending order. */
+  private final List<Integer> sources;
 
   /** GB/s of each measured stream. */
   private final List<Double> found = new ArrayList<>();
@@ -48,10 +55,8 @@ public final class WireCeiling implements AutoCloseable {
   private final Region source;
   private final Region target;
 
-  /** Places at each target for the puts of this rank, and the first of them. */
+  /** Places of each source at a target. */
   private final int places;
-
-  private final long firstPlace;
 
   /** Total of puts to each target, and puts of a stream. */
   private long sent;
@@ -62,19 +67,15 @@ public final class WireCeiling implements AutoCloseable {
     this.group = group;
     this.agreement = agreement;
     int ranks = group.size();
-    int own = nodes.of(group.rank());
-    int count = nodes.count(ranks);
-    places = Math.max(1, PLACES / Math.max(1, count - 1));
-    // The sources of a rank are of different nodes.
-    firstPlace = (long) own * places;
-    for (int node = 0; node < count; node++) {
-      if (node != own) {
-        targets.add(nodes.rail(group.rank(), node, ranks));
-      }
-    }
+    List<List<Integer>> allSources =
+        IntStream.range(0, ranks).mapToObj(rank -> sourcesOf(rank, nodes, ranks)).toList();
+    sources = allSources.get(group.rank());
+    int maxSources = Math.max(1, allSources.stream().mapToInt(List::size).max().orElse(0));
+    places = Math.ceilDiv(PLACES, maxSources);
     for (int rank = 0; rank < ranks; rank++) {
-      if (nodes.of(rank) != own && nodes.rail(rank, own, ranks) == group.rank()) {
-        sources.add(rank);
+      int index = allSources.get(rank).indexOf(group.rank());
+      if (index >= 0) {
+        targets.add(new Target(rank, (long) index * places));
       }
     }
     WireConfig config =
@@ -82,8 +83,8 @@ public final class WireCeiling implements AutoCloseable {
     wire = Wires.open(group, config);
     boolean done = false;
     try {
-      source = wire.allocate(PUT * places, TIMEOUT);
-      target = wire.allocate(PUT * places * count, TIMEOUT);
+      source = wire.allocate(PUT * PLACES, TIMEOUT);
+      target = wire.allocate(PUT * places * maxSources, TIMEOUT);
       wait = new WireWait(wire, 0, TIMEOUT);
       puts = settled();
       done = true;
@@ -92,6 +93,18 @@ public final class WireCeiling implements AutoCloseable {
         wire.close();
       }
     }
+  }
+
+  /**
+   * The ranks of other nodes that send to a rank. Where nodes differ in size, two may be of one
+   * node.
+   */
+  private static List<Integer> sourcesOf(int target, NodeChoice nodes, int ranks) {
+    int node = nodes.of(target);
+    return IntStream.range(0, ranks)
+        .filter(rank -> nodes.of(rank) != node && nodes.rail(rank, node, ranks) == target)
+        .boxed()
+        .toList();
   }
 
   /** Puts of a stream, found by trying longer and longer streams. */
@@ -135,11 +148,12 @@ public final class WireCeiling implements AutoCloseable {
   /** Sends {@code count} puts to each target, and waits for as many from each source. */
   private void stream(long count) {
     int rank = group.rank();
+    long put = 0;
     for (long i = 0; i < count; i++) {
-      long place = i % places;
-      for (int peer : targets) {
-        Lane lane = wire.lane(peer, (int) (i % lanes()));
-        wait.put(lane, source, place * PUT, target, (firstPlace + place) * PUT, PUT, rank);
+      for (Target to : targets) {
+        Lane lane = wire.lane(to.rank(), (int) (i % lanes()));
+        long from = put++ % PLACES * PUT;
+        wait.put(lane, source, from, target, (to.firstPlace() + i % places) * PUT, PUT, rank);
       }
       wire.poll(0);
     }
@@ -147,9 +161,9 @@ public final class WireCeiling implements AutoCloseable {
     for (int peer : sources) {
       wait.counter(peer, sent, peer);
     }
-    for (int peer : targets) {
+    for (Target to : targets) {
       for (int lane = 0; lane < lanes(); lane++) {
-        wait.flush(wire.lane(peer, lane));
+        wait.flush(wire.lane(to.rank(), lane));
       }
     }
   }

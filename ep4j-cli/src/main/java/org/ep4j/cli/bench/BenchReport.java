@@ -193,7 +193,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     }
     String note =
         "per rank, both directions at once; a row counts once per node; wire alone: puts of 1 MiB"
-            + " over "
+            + " from 16 MiB over "
             + wire
             + ", "
             + lanes
