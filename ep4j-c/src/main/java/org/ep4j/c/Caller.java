@@ -61,17 +61,6 @@ final class Caller {
     return caller;
   }
 
-  /**
-   * Ends a call, whether or not it has thrown. The stubs call it by a method handle.
-   *
-   * @return the status of the call
-   */
-  @SuppressWarnings("unused") // the parameters are those of a cleanup
-  static int leave(Throwable thrown, int status, Caller caller) {
-    caller.leave();
-    return status;
-  }
-
   /** Begins a call; its own thread. */
   void begin() {
     STATE.setRelease(this, (state & ~PHASES) + CALL + CALLING);

@@ -3,6 +3,7 @@ package org.ep4j.c;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
+import java.lang.reflect.Method;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -60,6 +61,19 @@ class HeaderTest {
           ObservationFunctions.OBSERVATION,
           ObservationFunctions.VERDICT);
 
+  private static final List<Class<?>> FUNCTIONS =
+      List.of(
+          Failures.class,
+          ObjectFunctions.class,
+          GroupFunctions.class,
+          BufferFunctions.class,
+          ThroughputFunctions.class,
+          LowLatencyFunctions.class,
+          TensorFunctions.class,
+          CallerFunctions.class,
+          RoutingCounterFunctions.class,
+          ObservationFunctions.class);
+
   @TempDir static Path directory;
 
   private static String header = "";
@@ -115,7 +129,7 @@ class HeaderTest {
               .formatted(
                   name,
                   (2 + i) * 8,
-                  Arrays.stream(functions[i].method().getParameterTypes())
+                  Arrays.stream(method(name).getParameterTypes())
                       .map(type -> type == int.class ? " 4" : " 8")
                       .collect(Collectors.joining())));
       program.append(
@@ -125,6 +139,21 @@ class HeaderTest {
     expected.add("ep4j_api " + (2 + functions.length) * 8);
     program.append("printf(\"ep4j_api %zu\\n\", sizeof(ep4j_api));\n");
     assertThat(outputOf(program.toString())).isEqualTo(expected);
+  }
+
+  /**
+   * The method behind a member of {@code ep4j_api}: static, of the same name in Java's spelling.
+   */
+  private static Method method(String cName) {
+    String name =
+        Pattern.compile("_(.)")
+            .matcher(cName)
+            .replaceAll(found -> found.group(1).toUpperCase(Locale.ROOT));
+    return FUNCTIONS.stream()
+        .flatMap(owner -> Arrays.stream(owner.getDeclaredMethods()))
+        .filter(method -> method.getName().equals(name))
+        .findFirst()
+        .orElseThrow(() -> new AssertionError("no method " + name));
   }
 
   @Test
