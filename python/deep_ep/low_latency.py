@@ -73,8 +73,8 @@ class LowLatency:
             dispatch_wait_recv_cost_stats: INT64 [R], incremented by the nanoseconds waited for each rank.
             use_fp8: rows travel as FP8 with a scale per 128 values; round_scale: powers of two; use_ue8m0: these
                 as bytes, four to a word.
-            use_nvfp4: rows travel as NVFP4, with the first element of `x_global_scale`, 448 * 6 / amax. While a CUDA
-                graph is captured, its value is that of the last call outside with the same tensor.
+            use_nvfp4: rows travel as NVFP4, with the first element of `x_global_scale`, 448 * 6 / amax, which a kernel
+                reads.
             topk_weights: FP32 [T, K]: each row arrives with its weight, and two more results.
             return_recv_hook: the call only sends, `hook()` receives.
 
@@ -97,6 +97,7 @@ class LowLatency:
                 TENSOR,
             )
         ids = as_ids(topk_idx)
+        factor = _global_scale(x_global_scale) if use_nvfp4 else None
         with self._low_latency_scope(x, async_finish) as scope:
             shape = self._shapes.low_latency(
                 engine_of(x),
@@ -120,7 +121,7 @@ class LowLatency:
                 scale_columns=not use_nvfp4,
                 deliver_weights=topk_weights is not None,
                 return_hook=return_recv_hook,
-                global_scale=_global_scale(x_global_scale) if use_nvfp4 else 1.0,
+                global_scale=factor,
             )
             rows = dispatched.x
             if use_fp8:
@@ -144,7 +145,8 @@ class LowLatency:
                 if made is not None:
                     made.again()
 
-        scope.event.extra_tensors = (x, ids, topk_weights, rows) if async_finish else None
+        given = (x, ids, topk_weights, cumulative_local_expert_recv_stats, factor)
+        scope.event.extra_tensors = (*given, rows) if async_finish else None
         src_info._ep4j_dispatched = (shape.buffer, dispatched)
         handle = (src_info, layout_range, num_max_dispatch_tokens_per_rank, x.shape[1], num_experts)
         return (rows, dispatched.counts, *weights, handle, scope.event, hook)
@@ -303,21 +305,13 @@ def _scale_kind(round_scale: bool, use_ue8m0: bool) -> int:
     return ep4j.SCALES_FLOAT32_POW2 if round_scale else ep4j.SCALES_FLOAT32
 
 
-def _global_scale(scale: Optional[torch.Tensor]) -> float:
+def _global_scale(scale: Optional[torch.Tensor]) -> torch.Tensor:
+    """The first element, float32 [1]: callers pass one number in any shape, also expanded to all experts."""
     if scale is None:
         raise refused(
             "use_nvfp4 needs x_global_scale, 448 * 6 / amax of the tensor on all ranks: pass it"
         )
-    # A capture cannot wait for the scale. Callers pass the same tensor to each call of a layer, outside first.
-    capturing = scale.is_cuda and torch.cuda.is_current_stream_capturing()
-    if not capturing:
-        scale._ep4j_value = float(scale.reshape(-1)[0])
-    elif not hasattr(scale, "_ep4j_value"):
-        raise refused(
-            "x_global_scale was not read before the capture of a CUDA graph, which cannot wait for it: call once"
-            " outside of the graph with the same tensor"
-        )
-    return scale._ep4j_value
+    return scale[(0,) * scale.dim()].view(1).float()
 
 
 def _refuse_signals(overlap: bool, comp_signal: Any, src_signals: Any) -> None:

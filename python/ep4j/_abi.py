@@ -302,6 +302,7 @@ class LowLatencyDispatchArgs(Sized):
         ("topk_weights", Tensor),
         ("cumulative_stats", Tensor),
         ("wait_stats", Tensor),
+        ("global_scale", Tensor),
         ("execution", Execution),
         ("layout", c_int32),
         ("experts", c_int32),
@@ -310,7 +311,7 @@ class LowLatencyDispatchArgs(Sized):
         ("scale_columns", c_int32),
         ("deliver_weights", c_int32),
         ("return_hook", c_int32),
-        ("global_scale", c_float),
+        ("reserved", c_int32),
     )
 
 

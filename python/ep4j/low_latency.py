@@ -139,7 +139,7 @@ class LowLatencyOperations(Owner):
         super().__init__(number)
         self._fast_dispatch = Arguments(
             _abi.LowLatencyDispatchArgs(),
-            ("x", "topk_idx", "topk_weights", "cumulative_stats", "wait_stats"),
+            ("x", "topk_idx", "topk_weights", "cumulative_stats", "wait_stats", "global_scale"),
             (
                 "layout",
                 "experts",
@@ -177,7 +177,7 @@ class LowLatencyOperations(Owner):
         scale_columns: bool = False,
         deliver_weights: bool = False,
         return_hook: bool = False,
-        global_scale: float = 1.0,
+        global_scale: Optional[torch.Tensor] = None,
         stream: Any = None,
         previous: Optional[Event] = None,
         async_finish: bool = False,
@@ -198,7 +198,8 @@ class LowLatencyOperations(Owner):
             deliver_weights: EXPERT_MAJOR rows arrive with their weights; the same on all ranks.
             return_hook: the call only sends, `receive` of the result receives; excludes
                 async_finish.
-            global_scale: NVFP4: 448 * 6 / amax of the tensor.
+            global_scale: NVFP4: float32 [1], 448 * 6 / amax of the tensor; None is 1. A kernel reads it, also in
+                each replay of a graph.
             stream, previous, async_finish: as in dispatch.
 
         Raises:
@@ -208,7 +209,7 @@ class LowLatencyOperations(Owner):
             raise second_thread()
         try:
             call = self._fast_dispatch
-            given = (x, topk_idx, topk_weights, cumulative_stats, wait_stats)
+            given = (x, topk_idx, topk_weights, cumulative_stats, wait_stats, global_scale)
             for slot, tensor in zip(call.slots, given):
                 slot.set(tensor)
             call.set_options(
@@ -222,7 +223,6 @@ class LowLatencyOperations(Owner):
                     return_hook,
                 )
             )
-            call.structure.global_scale = global_scale
             call.set_execution(x, stream, previous, async_finish)
             written = self._fast_dispatched
             arrive()

@@ -138,7 +138,8 @@ def fp8(join):
         _near(combined.x, expected, 3.0)
         packed = buffer.low_latency_dispatch(x, topk_idx, scale_kind=ep4j.SCALES_UE8M0)
         assert packed.scales.element_size() * packed.scales.shape[-1] == model.HIDDEN // 128
-        small = buffer.low_latency_dispatch(x, topk_idx, format=ep4j.ROWS_NVFP4, global_scale=2.0)
+        scale = torch.tensor([2.0])
+        small = buffer.low_latency_dispatch(x, topk_idx, format=ep4j.ROWS_NVFP4, global_scale=scale)
         assert small.x.shape[-1] == model.HIDDEN // 2 and small.x.element_size() == 1
         assert small.scales.shape[-1] == model.HIDDEN // 16
 

@@ -23,7 +23,7 @@ public final class LowLatencyDispatchOptions {
   private final RowFormat format;
   private final ScaleKind scaleKind;
   private final ScaleLayout scaleLayout;
-  private final float globalScale;
+  private final @Nullable Tensor globalScale;
   private final boolean deliverWeights;
   private final @Nullable Tensor cumulativeStats;
   private final @Nullable Tensor waitStats;
@@ -49,14 +49,6 @@ public final class LowLatencyDispatchOptions {
           execution.toString(),
           "synchronous with returnHook",
           "unset one of them, because the hook already splits the operation");
-    }
-    if (!(globalScale > 0) || Float.isInfinite(globalScale)) {
-      throw new InvalidArgumentException(
-          ErrorCode.GLOBAL_SCALE,
-          "globalScale",
-          String.valueOf(globalScale),
-          "finite and > 0",
-          "use 448 * 6 / amax");
     }
   }
 
@@ -108,10 +100,12 @@ public final class LowLatencyDispatchOptions {
   }
 
   /**
-   * NVFP4: factor applied to x before block scaling, usually 448 * 6 / amax of the whole tensor;
-   * default 1.
+   * NVFP4: FP32 [1], the factor applied to x before block scaling, usually 448 * 6 / amax of the
+   * whole tensor; null (the default): 1. Kernels read the factor of a GPU when they run, also in
+   * each replay of a graph, and nothing checks that one; a factor of the host has to be positive
+   * and finite.
    */
-  public float globalScale() {
+  public @Nullable Tensor globalScale() {
     return globalScale;
   }
 
@@ -181,7 +175,7 @@ public final class LowLatencyDispatchOptions {
     private RowFormat format = RowFormat.FP8;
     private ScaleKind scaleKind = ScaleKind.FLOAT32;
     private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
-    private float globalScale = 1f;
+    private @Nullable Tensor globalScale;
     private boolean deliverWeights;
     private @Nullable Tensor cumulativeStats;
     private @Nullable Tensor waitStats;
@@ -214,8 +208,8 @@ public final class LowLatencyDispatchOptions {
       return this;
     }
 
-    /** NVFP4 factor. */
-    public Builder globalScale(float value) {
+    /** NVFP4 factor, FP32 [1]. */
+    public Builder globalScale(Tensor value) {
       globalScale = value;
       return this;
     }
@@ -253,8 +247,8 @@ public final class LowLatencyDispatchOptions {
     /**
      * The options.
      *
-     * @throws InvalidArgumentException if two options exclude each other, {@code globalScale} is
-     *     not positive and finite, or {@code experts} is negative
+     * @throws InvalidArgumentException if two options exclude each other, or {@code experts} is
+     *     negative
      */
     public LowLatencyDispatchOptions build() {
       return new LowLatencyDispatchOptions(this);

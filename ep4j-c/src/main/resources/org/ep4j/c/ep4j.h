@@ -415,6 +415,7 @@ typedef struct ep4j_low_latency_dispatch_args {
   ep4j_tensor topk_weights;     /* FP32 [T, K], or absent */
   ep4j_tensor cumulative_stats; /* INT32 [L], incremented by the tokens received; or absent */
   ep4j_tensor wait_stats;       /* INT64 [R], incremented by the nanoseconds waited; or absent */
+  ep4j_tensor global_scale;     /* NVFP4: FP32 [1], 448 * 6 / amax of the tensor; absent: 1. A kernel reads it */
   ep4j_execution execution;
   int32_t layout;          /* 0 or EP4J_EXPERT_MAJOR, or EP4J_RANK_MAJOR; the same on all ranks */
   int32_t experts;         /* as in dispatch */
@@ -423,7 +424,7 @@ typedef struct ep4j_low_latency_dispatch_args {
   int32_t scale_columns;   /* 1: received scales are column-major */
   int32_t deliver_weights; /* 1: EXPERT_MAJOR rows arrive with their weights; the same on all ranks */
   int32_t return_hook;     /* 1: the call only sends, low_latency_receive receives; excludes async */
-  float global_scale;      /* NVFP4: 448 * 6 / amax of the tensor; 0: 1 */
+  int32_t reserved;        /* 0 */
 } ep4j_low_latency_dispatch_args;
 
 /*

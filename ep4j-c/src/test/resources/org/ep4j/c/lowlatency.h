@@ -123,6 +123,7 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
   int local = EXPERTS / in->ranks;
   int64_t group_rows = (int64_t)in->ranks * MAX_TOKENS;
   float unit = how.log_fmt ? 1.0f / 16.0f : 1.0f; /* LogFMT: only values below 1 are encoded */
+  float global_scale = GLOBAL_SCALE;
   int rounded = 0;
   int t, k, h;
   memset(&args, 0, sizeof args);
@@ -134,7 +135,9 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
   args.return_hook = how.hook;
   args.scale_columns = how.columns;
   args.scale_kind = how.scale_kind;
-  args.global_scale = how.format == EP4J_ROWS_NVFP4 ? GLOBAL_SCALE : 0;
+  if (how.format == EP4J_ROWS_NVFP4) {
+    args.global_scale = ep4j_tensor_at(&global_scale, EP4J_FP32, EP4J_HOST, 1, 0, 0);
+  }
   OK(ep4j->low_latency_dispatch(buffer, &args, &got));
   if (how.hook) {
     ep4j_low_latency_dispatch_result before = got;

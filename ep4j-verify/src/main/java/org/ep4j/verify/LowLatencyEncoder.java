@@ -52,7 +52,8 @@ final class LowLatencyEncoder {
     } else if (options.format() == RowFormat.FP8) {
       Quantisers.toFp8(row, options.scaleKind(), values, scales);
     } else {
-      Quantisers.toNvFp4(row, options.globalScale(), values, scales);
+      Tensor factor = options.globalScale();
+      Quantisers.toNvFp4(row, factor == null ? 1 : factor.getFloat(0), values, scales);
     }
   }
 

@@ -20,6 +20,7 @@ public final class LowLatencyDispatchRequest extends Request {
   private static final long CUMULATIVE_STATS =
       ARGS.words("cumulative_stats", Tensors.TENSOR.size());
   private static final long WAIT_STATS = ARGS.words("wait_stats", Tensors.TENSOR.size());
+  private static final long GLOBAL_SCALE = ARGS.words("global_scale", Tensors.TENSOR.size());
   private static final long EXECUTION = ARGS.words("execution", Request.EXECUTION.size());
   private static final long LAYOUT = ARGS.int32("layout");
   private static final long EXPERTS = ARGS.int32("experts");
@@ -28,7 +29,10 @@ public final class LowLatencyDispatchRequest extends Request {
   private static final long SCALE_COLUMNS = ARGS.int32("scale_columns");
   private static final long DELIVER_WEIGHTS = ARGS.int32("deliver_weights");
   private static final long RETURN_HOOK = ARGS.int32("return_hook");
-  private static final long GLOBAL_SCALE = ARGS.int32("global_scale");
+
+  static {
+    ARGS.int32("reserved");
+  }
 
   private static final Layout[] LAYOUTS = Layout.values();
   private static final RowFormat[] FORMATS = RowFormat.values();
@@ -53,7 +57,6 @@ public final class LowLatencyDispatchRequest extends Request {
     layout =
         Constants.of(
             "args->layout", NativeMemory.getInt(args + LAYOUT), LAYOUTS, Layout.EXPERT_MAJOR);
-    float globalScale = NativeMemory.getFloat(args + GLOBAL_SCALE);
     LowLatencyDispatchOptions.Builder builder =
         LowLatencyDispatchOptions.builder()
             .experts(NativeMemory.getInt(args + EXPERTS))
@@ -70,7 +73,6 @@ public final class LowLatencyDispatchRequest extends Request {
                 Constants.flag("args->scale_columns", NativeMemory.getInt(args + SCALE_COLUMNS))
                     ? ScaleLayout.COLUMN_MAJOR
                     : ScaleLayout.ROW_MAJOR)
-            .globalScale(globalScale == 0 ? 1 : globalScale)
             .deliverWeights(
                 Constants.flag(
                     "args->deliver_weights", NativeMemory.getInt(args + DELIVER_WEIGHTS)))
@@ -79,6 +81,7 @@ public final class LowLatencyDispatchRequest extends Request {
             .execution(execution());
     Tensors.ifPresent("args->cumulative_stats", args + CUMULATIVE_STATS, builder::cumulativeStats);
     Tensors.ifPresent("args->wait_stats", args + WAIT_STATS, builder::waitStats);
+    Tensors.ifPresent("args->global_scale", args + GLOBAL_SCALE, builder::globalScale);
     options = builder.build();
   }
 

@@ -100,13 +100,15 @@ public final class LowLatencyRoundTrip {
             .format(format)
             .scaleKind(kind)
             .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)])
-            .globalScale(globalScale)
             .deliverWeights(in.shared().nextBoolean() && batch.world().weighted())
             .returnHook(hooked)
             .execution(
                 !hooked && in.own().nextInt(3) == 0
                     ? Execution.ASYNCHRONOUS
                     : Execution.SYNCHRONOUS);
+    if (globalScale != 1 || in.own().nextBoolean()) {
+      builder.globalScale(Tensor.of(new float[] {globalScale}, 1));
+    }
     if (statistics != null) {
       builder.cumulativeStats(statistics);
     }

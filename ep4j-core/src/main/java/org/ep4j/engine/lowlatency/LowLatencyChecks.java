@@ -103,13 +103,32 @@ public final class LowLatencyChecks {
       Arguments.shape("cumulativeStats", cumulative, DType.INT32, shape.experts());
     }
     waitStats(shape, options.waitStats());
+    Tensor globalScale = options.globalScale();
+    if (globalScale != null) {
+      Arguments.shape("globalScale", globalScale, DType.FP32, 1);
+    }
     memory.rows("x", x);
     memory.readable("topkIdx", routing.topkIdx());
+    memory.readable("globalScale", globalScale);
+    if (globalScale != null && !globalScale.onDevice()) {
+      factor(globalScale.getFloat(0));
+    }
     if (layout == Layout.RANK_MAJOR || delivers(layout, options)) {
       memory.readable("topkWeights", routing.topkWeights());
     }
     memory.writable("cumulativeStats", cumulative);
     memory.writable("waitStats", options.waitStats());
+  }
+
+  private static void factor(float globalScale) {
+    if (!(globalScale > 0) || Float.isInfinite(globalScale)) {
+      throw Arguments.invalid(
+          ErrorCode.GLOBAL_SCALE,
+          "globalScale",
+          globalScale,
+          "finite and > 0",
+          "use 448 * 6 / amax");
+    }
   }
 
   /** Whether a dispatch delivers a weight for each row of an expert. */

@@ -92,8 +92,8 @@ public final class LowLatencyParameters extends Struct {
   /** As {@link org.ep4j.tensor.ScaleKind}. */
   public final U64 scaleKind = u64("scale_kind");
 
-  /** The bits of a float. */
-  public final U64 globalScale = u64("global_scale");
+  /** NVFP4: the factor of the rows; null: 1. */
+  public final Pointer globalScale = pointer("const float*", "global_scale");
 
   // State that a dispatch leaves for its combine.
 

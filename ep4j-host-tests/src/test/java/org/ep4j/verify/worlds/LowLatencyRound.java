@@ -109,7 +109,7 @@ final class LowLatencyRound {
             .scaleLayout(ScaleLayout.values()[random.nextInt(2)])
             .format(RowFormat.values()[random.nextInt(3)])
             .scaleKind(ScaleKind.values()[random.nextInt(kinds)])
-            .globalScale(1 + random.nextInt(500))
+            .globalScale(Tensor.of(new float[] {1 + random.nextInt(500)}, 1))
             .deliverWeights(random.nextBoolean())
             .returnHook(hooks);
     return options.execution(execution(random, hooks)).build();

@@ -117,7 +117,7 @@ class LowLatencyCalls {
     p.row_bytes = encoding.row_bytes();
     p.scale_bytes = encoding.scale_bytes();
     p.scale_kind = encoding.format > FP8_ROWS ? encoding.format - FP8_ROWS : 0;
-    p.global_scale = __float_as_uint(encoding.global_scale);
+    p.global_scale = encoding.global_scale == 1 ? nullptr : copy(std::vector<float>{encoding.global_scale}, "global scale", r);
     Memory& memory = machine.memory;
     p.choice_rows = memory.allocate<u32>(p.ranks * p.max_tokens * p.max_choices, "choice rows", (int)r);
     p.batches = memory.allocate<u32>(p.ranks, "batches", (int)r);

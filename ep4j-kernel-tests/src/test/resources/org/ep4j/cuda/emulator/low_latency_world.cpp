@@ -79,7 +79,8 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
     if (dispatches == 0 || (!large && random.once_in(combines))) {
       // Dispatches of all lengths alternate in the same memory.
       u32 length = random.once_in(2) ? hidden : 128 * random.between(1, hidden / 128);
-      Encoding encoding{(Format)random.below(FORMATS), length, (float)random.between(1, 500) / 7};
+      float global_scale = random.below(4) == 0 ? 1 : (float)random.between(1, 500) / 7;
+      Encoding encoding{(Format)random.below(FORMATS), length, global_scale};
       if (encoding.format == FP8_UE8M0_ROWS && length % 512 != 0) {
         encoding.format = FP8_POW2_ROWS;
       }

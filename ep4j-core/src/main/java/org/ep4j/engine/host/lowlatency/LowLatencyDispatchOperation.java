@@ -49,7 +49,8 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     record = wanted;
     record.hidden = rowFormat.hidden();
     format = rowFormat;
-    globalScale = options.globalScale();
+    Tensor factor = options.globalScale();
+    globalScale = factor == null ? 1 : factor.getFloat(0);
     scaleLayout = options.scaleLayout();
     cumulativeStats = options.cumulativeStats();
     x = rows;

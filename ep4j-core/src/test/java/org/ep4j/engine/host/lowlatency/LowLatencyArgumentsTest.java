@@ -191,6 +191,33 @@ class LowLatencyArgumentsTest {
   }
 
   @Test
+  void factorsThatAreNoPositiveNumberAreRefused() {
+    onBothRanks(
+        (buffer, rank) -> {
+          for (float value : new float[] {0, -1, Float.NaN, Float.POSITIVE_INFINITY}) {
+            assertDispatchRefused(
+                buffer,
+                bf16(1, HIDDEN),
+                ids(0, 1),
+                factor(Tensor.of(new float[] {value}, 1)),
+                ErrorCode.GLOBAL_SCALE,
+                "globalScale = " + value);
+          }
+          assertDispatchRefused(
+              buffer,
+              bf16(1, HIDDEN),
+              ids(0, 1),
+              factor(Tensor.of(new float[] {1, 1}, 2)),
+              ErrorCode.WRONG_TENSOR,
+              "globalScale = FP32[2]@heap");
+        });
+  }
+
+  private static LowLatencyDispatchOptions factor(Tensor value) {
+    return LowLatencyDispatchOptions.builder().globalScale(value).build();
+  }
+
+  @Test
   void expertRowsOfAnotherShapeAreRefused() {
     onBothRanks(
         (buffer, rank) -> {

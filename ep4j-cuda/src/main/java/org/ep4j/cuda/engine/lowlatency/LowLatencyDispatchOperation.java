@@ -52,7 +52,10 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   private long weights;
 
   private boolean weighted;
-  private float globalScale;
+
+  /** Address of the factor of NVFP4 rows; 0: 1. */
+  private long globalScale;
+
   private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
   private @Nullable Tensor cumulativeStats;
 
@@ -94,7 +97,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     Tensor given = routing.topkWeights();
     weighted = LowLatencyChecks.weighted(layout, routing, options);
     weights = weighted ? context.staging.address(owner.weightsBuffer(), given, stream) : 0;
-    globalScale = options.globalScale();
+    globalScale = context.staging.address(Staging.Buffer.FACTORS, options.globalScale(), stream);
     scaleLayout = options.scaleLayout();
     cumulativeStats = options.cumulativeStats();
   }
@@ -155,7 +158,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     p.rowBytes.set(format.rowBytes());
     p.scaleBytes.set(format.scaleBytes());
     p.scaleKind.set(format.scaleKind().ordinal());
-    p.globalScale.set(Float.floatToRawIntBits(globalScale));
+    p.globalScale.set(globalScale);
     p.choiceRows.set(memory.choiceRows(record()));
     p.batches.set(memory.batches(record()));
     p.choices.set(memory.choices(record()));

@@ -135,7 +135,7 @@ struct Nvfp4Rows {
   }
 
   __device__ __forceinline__ void encode(const uint4 (&x)[VECTORS], const LowLatencyParameters& p) {
-    float global = __uint_as_float((u32)p.global_scale);
+    float global = p.global_scale == nullptr ? 1.0f : *p.global_scale;
 #pragma unroll
     for (u32 v = 0; v < VECTORS; v++) {
       float amax = largest_among<2>(largest_of(x[v]));
