@@ -377,7 +377,8 @@ public interface ExpertBuffer extends AutoCloseable {
   /**
    * Changes {@link #parallelism()}.
    *
-   * @param sms SMs or threads; 0 = the engine chooses, any positive number is allowed
+   * @param sms SMs or threads; 0 = the engine chooses; a larger number than the engine can use,
+   *     1024 threads on the host, counts as that one
    */
   void setParallelism(int sms);
 

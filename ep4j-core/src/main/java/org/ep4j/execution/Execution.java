@@ -38,7 +38,12 @@ public final class Execution {
     return new Execution(Objects.requireNonNull(stream, "stream"), null, false);
   }
 
-  /** The same, but the operation first waits for {@code event}; null waits for nothing. */
+  /**
+   * The same, but the operation first waits for {@code event}; null waits for nothing. What tensors
+   * hold is read after that; their shapes are checked in the call. An asynchronous low-latency
+   * operation on the host whose event fails or does not come, or whose routing is then refused,
+   * reports it by its own event, and the buffer needs a reset: the ranks have counted it.
+   */
   public Execution after(@Nullable Event event) {
     return new Execution(stream, event, async);
   }

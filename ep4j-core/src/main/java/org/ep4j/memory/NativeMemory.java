@@ -99,6 +99,11 @@ public final class NativeMemory {
     MemorySegment.copy(ALL, source, ALL, target, bytes);
   }
 
+  /** Copies {@code count} floats from a native address of any alignment. */
+  public static void copy(long source, float[] target, int count) {
+    MemorySegment.copy(ALL, ValueLayout.JAVA_FLOAT_UNALIGNED, source, target, 0, count);
+  }
+
   /** Copies from any segment, heap segments included, to a native address. */
   public static void copy(MemorySegment source, long offset, long target, long bytes) {
     MemorySegment.copy(source, offset, ALL, target, bytes);

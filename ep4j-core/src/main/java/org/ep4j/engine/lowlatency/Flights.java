@@ -196,6 +196,9 @@ public final class Flights {
     if (newer != null) {
       newer.drop();
     }
+    // No later operation waits for these: the event of one that failed throws its error each time.
+    older = null;
+    newer = null;
     dispatches.reset = dispatches.last;
     combines.reset = combines.last;
     number = highest;

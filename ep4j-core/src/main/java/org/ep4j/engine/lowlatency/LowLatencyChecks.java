@@ -110,9 +110,6 @@ public final class LowLatencyChecks {
     memory.rows("x", x);
     memory.readable("topkIdx", routing.topkIdx());
     memory.readable("globalScale", globalScale);
-    if (globalScale != null && !globalScale.onDevice()) {
-      factor(globalScale.getFloat(0));
-    }
     if (layout == Layout.RANK_MAJOR || delivers(layout, options)) {
       memory.readable("topkWeights", routing.topkWeights());
     }
@@ -120,7 +117,8 @@ public final class LowLatencyChecks {
     memory.writable("waitStats", options.waitStats());
   }
 
-  private static void factor(float globalScale) {
+  /** Checks the factor of NVFP4 rows; returns it. */
+  public static float factor(float globalScale) {
     if (!(globalScale > 0) || Float.isInfinite(globalScale)) {
       throw Arguments.invalid(
           ErrorCode.GLOBAL_SCALE,
@@ -129,6 +127,7 @@ public final class LowLatencyChecks {
           "finite and > 0",
           "use 448 * 6 / amax");
     }
+    return globalScale;
   }
 
   /** Whether a dispatch delivers a weight for each row of an expert. */
@@ -224,6 +223,7 @@ public final class LowLatencyChecks {
     Tensor out = options.out();
     if (out != null) {
       Arguments.shape("out", out, DType.BF16, tokens, hidden);
+      sums(out, y, region);
     }
     waitStats(shape, options.waitStats());
     memory.rows("y", y);
@@ -235,6 +235,18 @@ public final class LowLatencyChecks {
     }
     memory.writableRows("out", out);
     memory.writable("waitStats", options.waitStats());
+  }
+
+  /** Requires memory that no rank reads while the sums are written. */
+  private static void sums(Tensor out, Tensor y, @Nullable Tensor region) {
+    if (Arguments.overlap(out, y) || (region != null && Arguments.overlap(out, region))) {
+      throw Arguments.invalid(
+          ErrorCode.OUTPUT_OVERLAPS,
+          "out",
+          out,
+          "disjoint from y and from lowLatencyCombineBuffer(handle)",
+          "pass other memory, because ranks read these while out is written");
+    }
   }
 
   /** Requires the combine region with zeroCopy, and other memory without it. */

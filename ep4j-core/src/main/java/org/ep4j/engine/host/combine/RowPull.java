@@ -146,7 +146,6 @@ final class RowPull implements WorkerTeam.Task {
     weights = handle.routeWeights;
     boolean choosing =
         terms.streamable
-            && team.size() <= ScratchLayout.BLOCKS
             && terms.sums % NonTemporalCopy.ALIGNMENT == 0
             && NonTemporalCopy.pays(handle.rowsSent * terms.rowBytes * terms.rows.length);
     streaming = choosing && stores.streams();

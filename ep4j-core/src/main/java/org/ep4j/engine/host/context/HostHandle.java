@@ -7,7 +7,6 @@ import org.ep4j.engine.throughput.PooledHandle;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.engine.world.Rails;
 import org.ep4j.memory.NativeMemory;
-import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
@@ -82,6 +81,9 @@ public final class HostHandle extends PooledHandle {
 
   /** Memory of {@link #order}. */
   private int[] sorted = new int[0];
+
+  /** Experts that order the sums, [tokens, topK]. */
+  private long[] orderedBy = new long[0];
 
   /** Expert of each route of a token while they are sorted. */
   private long[] keys = new long[0];
@@ -172,23 +174,32 @@ public final class HostHandle extends PooledHandle {
   }
 
   /**
-   * Sorts the routes of each token by experts. The routes name their choices.
+   * Reads the experts that order the sums of each token, before rows are sent: rows may overwrite
+   * them.
    *
-   * @param experts INT64 or INT32 [tokens, topK] in host memory, distinct in each row
+   * @param given INT64 or INT32 [tokens, topK] in host memory, distinct in each row
    */
-  public void sortByExperts(Tensor experts) {
+  public void keepExperts(Tensor given) {
+    if (orderedBy.length < routes.length) {
+      orderedBy = new long[routes.length];
+    }
+    for (int at = 0; at < tokens * topK; at++) {
+      orderedBy[at] = CallerTensors.id(given, at);
+    }
+  }
+
+  /** Sorts the routes of each token by the kept experts. The routes name their choices. */
+  public void sortByExperts() {
     if (sorted.length < routes.length) {
       sorted = new int[routes.length];
     }
     if (keys.length < topK) {
       keys = new long[topK];
     }
-    boolean wide = experts.dtype() == DType.INT64;
     for (int t = 0; t < tokens; t++) {
       int first = start[t];
       for (int i = first; i < start[t + 1]; i++) {
-        long choice = (long) t * topK + RowTarget.choice(routes[i]);
-        long key = wide ? experts.getLong(choice) : experts.getInt(choice);
+        long key = orderedBy[t * topK + RowTarget.choice(routes[i])];
         int at = i;
         for (; at > first && keys[at - 1 - first] > key; at--) {
           keys[at - first] = keys[at - 1 - first];

@@ -69,6 +69,10 @@ public final class Dispatcher {
   private final Operation operation = new Operation();
   private final TrafficCounters traffic;
   private final ExpertTable table;
+
+  /** Whether the routes of the present dispatch are sorted by experts. */
+  private boolean sorting;
+
   private final LentResult.Lifetime lifetime = new LentResult.Lifetime("dispatch");
   private final Results<DispatchResult<HostEnd>> flatResults;
   private final Results<DispatchResult<HostEnd>> groupedResults;
@@ -232,7 +236,7 @@ public final class Dispatcher {
       }
       slots.resolve(handle, routes.positions);
       if (rowOrder == Layout.EXPERT_MAJOR) {
-        prepareSums(handle, routing);
+        prepareSums(handle);
       }
       handle.sortOut(context.nodes, context.rank);
       send(handle, DISPATCH, result);
@@ -287,22 +291,24 @@ public final class Dispatcher {
     }
     if (handle.layout == Layout.FLAT) {
       routes.flat(handle, payload.ids, payload.wideIds);
-    } else {
-      routes.expertMajor(handle, payload.ids, payload.wideIds);
+      return;
+    }
+    routes.expertMajor(handle, payload.ids, payload.wideIds);
+    Tensor logical = routing.logicalIdx();
+    sorting = logical != null || (ofBuffer == null && !table.inOrder);
+    if (sorting) {
+      handle.keepExperts(logical != null ? logical : routing.topkIdx());
     }
   }
 
   /** Keeps what combines need of the routing, once the routes are those of the rows that fit. */
-  private void prepareSums(HostHandle handle, Routing routing) {
+  private void prepareSums(HostHandle handle) {
     if (handle.weighted) {
       handle.keepWeights(payload.weights);
     }
     handle.order = null;
-    Tensor logical = routing.logicalIdx();
-    if (logical != null) {
-      handle.sortByExperts(logical);
-    } else if (experts.ofBuffer(handle.experts) == null && !table.inOrder) {
-      handle.sortByExperts(routing.topkIdx());
+    if (sorting) {
+      handle.sortByExperts();
     }
   }
 

@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
+import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.engine.world.Nodes;
 import org.jspecify.annotations.Nullable;
 
@@ -58,11 +59,12 @@ public final class WorkerTeam implements AutoCloseable {
   /**
    * Number of workers of a rank: the configured number, or for 0 its share of the cores. All ranks
    * of a host share its cores, also as several nodes. With several nodes one core fewer if enough
-   * remain: workers on all cores slow down the thread that drives the wire.
+   * remain: workers on all cores slow down the thread that drives the wire. At most as many as have
+   * scratch memory.
    */
   static int size(int wanted, Nodes nodes, int rank, int cores) {
     if (wanted > 0) {
-      return wanted;
+      return Math.min(wanted, ScratchLayout.BLOCKS);
     }
     int share = Math.max(1, cores / nodes.sharers(rank));
     return nodes.count() > 1 && share > WorkQueue.WITHOUT_CALLER ? share - 1 : share;

@@ -1,6 +1,7 @@
 package org.ep4j.engine.host.internode;
 
 import java.time.Duration;
+import java.util.Arrays;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.host.layout.ControlPageLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
@@ -43,6 +44,9 @@ public final class InternodeLanes {
   /** Lanes to each connected rank of another node; empty for all other ranks. */
   private final Lane[][] lanes;
 
+  /** What each rank is owed; empty for a rank that is not masked. */
+  private final OwedCounts[] owed;
+
   private final LaneLosses losses;
 
   /** Failed lanes at the last look. */
@@ -64,6 +68,8 @@ public final class InternodeLanes {
     this.rank = rank;
     this.timeout = timeout;
     lanes = new Lane[nodes.ranks()][0];
+    owed = new OwedCounts[nodes.ranks()];
+    Arrays.setAll(owed, peer -> new OwedCounts());
     for (int number = 0; number < numbers.length; number++) {
       int peer = numbers[number];
       if (!nodes.together(rank, peer)) {
@@ -123,13 +129,15 @@ public final class InternodeLanes {
     }
   }
 
-  /** Adds to a counter of {@code peer} on a lane, as {@link #put}. */
+  /** Adds to a counter of {@code peer} on a lane, as {@link #put}, after what the peer is owed. */
   void add(int peer, int number, int counter, long value) {
     if (value != 0 && lanes[peer].length > 0) {
       Lane wireLane = lanes[peer][index(number)];
       long begin = 0;
       int idle = 0;
-      while (wireLane.add(counter, value) == Lane.BACK_PRESSURED && !hasAborted(peer)) {
+      while ((!owed[peer].pay(lanes[peer][ScaleOut.CONTROL])
+              || wireLane.add(counter, value) == Lane.BACK_PRESSURED)
+          && !hasAborted(peer)) {
         begin = idle == 0 ? System.nanoTime() : begin;
         idle = pause(peer, wireLane, begin, idle);
       }
@@ -207,6 +215,25 @@ public final class InternodeLanes {
   void addAll(int counter, long value) {
     for (int peer = 0; peer < lanes.length; peer++) {
       add(peer, ScaleOut.CONTROL, counter, value);
+    }
+  }
+
+  /** Adds to a counter of a masked rank, at once or, if the rank takes nothing now, later. */
+  void offer(int peer, int counter, long value) {
+    if (value != 0 && lanes[peer].length > 0) {
+      owed[peer].owe(counter, value);
+      boolean _ = owed[peer].pay(lanes[peer][ScaleOut.CONTROL]);
+    }
+  }
+
+  /** Adds to a counter of all ranks of other nodes; waits for those that are not masked. */
+  void offerAll(int counter, long value, boolean[] masked) {
+    for (int peer = 0; peer < lanes.length; peer++) {
+      if (masked[peer]) {
+        offer(peer, counter, value);
+      } else {
+        add(peer, ScaleOut.CONTROL, counter, value);
+      }
     }
   }
 

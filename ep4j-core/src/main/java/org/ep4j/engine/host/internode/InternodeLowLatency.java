@@ -110,21 +110,29 @@ public final class InternodeLowLatency {
     return connection.counter(layout.number(peer, number));
   }
 
-  /** Notifies all peers that operation {@code number} has begun on this rank. */
-  public void start(long number) {
-    lanes.addAll(layout.started(rank), number - started);
+  /**
+   * Notifies all peers that operation {@code number} has begun on this rank.
+   *
+   * @param masked ranks that need not take it
+   */
+  public void start(long number, boolean[] masked) {
+    lanes.offerAll(layout.started(rank), number - started, masked);
     started = number;
   }
 
   /** Notifies all peers that this rank has received all operations up to {@code number}. */
-  public void receive(long number) {
-    lanes.addAll(layout.received(rank), number - received);
+  public void receive(long number, boolean[] masked) {
+    lanes.offerAll(layout.received(rank), number - received, masked);
     received = number;
   }
 
   /** Notifies {@code peer} that this rank has masked or admitted it. */
-  public void countMask(int peer) {
-    lanes.add(peer, ScaleOut.CONTROL, layout.mask(rank), 1);
+  public void countMask(int peer, boolean masked) {
+    if (masked) {
+      lanes.offer(peer, layout.mask(rank), 1);
+    } else {
+      lanes.add(peer, ScaleOut.CONTROL, layout.mask(rank), 1);
+    }
   }
 
   /** Sends the header of an operation from the shadow, after its list and rows. */

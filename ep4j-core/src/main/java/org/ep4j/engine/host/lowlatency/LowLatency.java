@@ -1,9 +1,6 @@
 package org.ep4j.engine.host.lowlatency;
 
-import static java.util.Objects.requireNonNull;
-
 import java.lang.foreign.Arena;
-import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -61,6 +58,7 @@ public final class LowLatency implements AutoCloseable {
   private final LowLatencyPaths paths;
   private final LowLatencySignals signals;
   private final LowLatencyRouting routing;
+  private final LowLatencyRouting lateRouting;
   private final LowLatencyDispatchSender dispatchSender;
   private final LowLatencyDispatchReceiver dispatchReceiver;
   private final LowLatencyCombineSender combineSender;
@@ -102,6 +100,7 @@ public final class LowLatency implements AutoCloseable {
     paths = new LowLatencyPaths(context, layout);
     signals = new LowLatencySignals(context, layout, paths);
     routing = new LowLatencyRouting(context.config.experts());
+    lateRouting = new LowLatencyRouting(context.config.experts());
     dispatchSender =
         new LowLatencyDispatchSender(context, paths, signals, memory, table, kernels, counters);
     dispatchReceiver =
@@ -149,19 +148,20 @@ public final class LowLatency implements AutoCloseable {
         context.config, shapeOf(local), rowOrder, x, choices, options, HostCallMemory.ANY);
     flights.requirePlace();
     long ordinal = flights.dispatches.next();
+    LowLatencyRecord record = records[(int) (ordinal % RECORDS)];
+    record.describe(
+        rowOrder,
+        choices.topkIdx(),
+        LowLatencyChecks.weighted(rowOrder, choices, options),
+        local,
+        experts.ofBuffer(all));
+    LowLatencyDispatchOperation op = dispatches[(int) (ordinal % Flights.OBJECTS)];
+    LowLatencyFormat format = formats.of((int) x.size(1), options);
+    op.prepare(x, choices, record, format, options);
+    op.readEarly(options.execution(), true);
     if (outdated != null) {
       outdated.outdateRows((int) (ordinal & 1));
     }
-    LowLatencyRecord record = records[(int) (ordinal % RECORDS)];
-    routing.read(choices.topkIdx(), experts.ofBuffer(all), record);
-    record.localExperts = local;
-    LowLatencyRouting.readLayout(
-        rowOrder,
-        LowLatencyChecks.weighted(rowOrder, choices, options) ? choices.topkWeights() : null,
-        record);
-    LowLatencyDispatchOperation op = dispatches[(int) (ordinal % Flights.OBJECTS)];
-    LowLatencyFormat format = formats.of((int) x.size(1), options);
-    op.prepare(x, record, format, options);
     flights.start(op.flight, flights.dispatches, options.returnHook(), true);
     flights.add(op.flight);
     op.begin(options.returnHook(), options.waitStats(), options.execution());
@@ -194,23 +194,18 @@ public final class LowLatency implements AutoCloseable {
     LowLatencyCombineOperation op = combines[(int) (ordinal % Flights.OBJECTS)];
     if (!record.byRanks) {
       op.ensureSlots(shape.tokens() * shape.topK());
-      Tensor weights = requireNonNull(choices.topkWeights());
-      LowLatencyRouting.readAgain(choices.topkIdx(), weights, record, op.kept, op.weights);
-      op.byExperts = options.order() == CombineOrder.EXPERT;
-      if (op.byExperts) {
-        LowLatencyRouting.readExperts(choices, record, op.experts);
-      }
     }
     Tensor out = options.out();
     boolean own = out == null;
     int half = (int) (ordinal & 1);
-    if (outdated != null) {
-      outdated.outdateSums(half, own ? 2L * record.tokens * record.hidden : 0);
-    }
     if (out == null) {
       out = memory.half(half).sumTensor(record.tokens, record.hidden);
     }
-    op.prepare(y, dispatch, options, out);
+    op.prepare(y, choices, dispatch, options, out);
+    op.readEarly(options.execution(), record.read);
+    if (outdated != null) {
+      outdated.outdateSums(half, own ? 2L * record.tokens * record.hidden : 0);
+    }
     flights.start(op.flight, flights.combines, options.returnHook(), own);
     flights.add(op.flight);
     op.begin(options.returnHook(), options.waitStats(), options.execution());
@@ -344,6 +339,14 @@ public final class LowLatency implements AutoCloseable {
     if (outdated != null) {
       outdated.received(op);
     }
+  }
+
+  /**
+   * The reader of routings in calls or, for operations that read late, of the thread that runs
+   * them: both may read at the same time.
+   */
+  LowLatencyRouting routing(boolean late) {
+    return late ? lateRouting : routing;
   }
 
   Flights flights() {

@@ -1,8 +1,12 @@
 package org.ep4j.engine.host.lowlatency;
 
+import static java.util.Objects.requireNonNull;
+
+import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.execution.ReceiveHook;
+import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
@@ -32,6 +36,9 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   /** Weight of each choice. */
   float[] weights = new float[0];
 
+  /** The routing until it is read. */
+  private @Nullable Routing routing;
+
   /** The experts' rows; null once no rank reads them. */
   @Nullable Tensor y;
 
@@ -49,10 +56,13 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
 
   void prepare(
       Tensor y,
+      Routing choices,
       LowLatencyDispatchOperation dispatch,
       LowLatencyCombineOptions options,
       Tensor out) {
     this.y = y;
+    this.routing = choices;
+    this.byExperts = options.order() == CombineOrder.EXPERT;
     this.record = dispatch.record;
     this.half = dispatch.flight.half();
     this.logFmt = options.logFmt();
@@ -77,6 +87,18 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
       throw new IllegalStateException(flight + " was never started");
     }
     return sums;
+  }
+
+  @Override
+  void read() {
+    Routing choices = requireNonNull(routing);
+    if (!record.byRanks) {
+      LowLatencyRouting.readAgain(choices, record, kept, weights);
+      if (byExperts) {
+        LowLatencyRouting.readExperts(choices, record, experts);
+      }
+    }
+    routing = null;
   }
 
   @Override

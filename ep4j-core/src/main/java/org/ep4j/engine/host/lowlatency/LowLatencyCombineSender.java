@@ -2,6 +2,7 @@ package org.ep4j.engine.host.lowlatency;
 
 import static java.util.Objects.requireNonNull;
 
+import org.ep4j.engine.host.context.CallerTensors;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.internode.InternodeLowLatency;
 import org.ep4j.engine.host.kernel.LogFmt;
@@ -113,7 +114,7 @@ final class LowLatencyCombineSender {
     long rowBytes = 2L * op.record.hidden;
     long target = begin;
     for (int i = 0; i < rows; i++) {
-      LowLatencyTensors.copy(y, numbers[i] * rowBytes, target, rowBytes);
+      CallerTensors.copy(y, numbers[i] * rowBytes, target, rowBytes);
       target += rowBytes;
     }
     return target - begin;
@@ -130,7 +131,7 @@ final class LowLatencyCombineSender {
       long source = y.address() + numbers[i] * rowBytes;
       if (!y.nativeHost()) {
         source = memory.scratch(0);
-        LowLatencyTensors.copy(y, numbers[i] * rowBytes, source, rowBytes);
+        CallerTensors.copy(y, numbers[i] * rowBytes, source, rowBytes);
       }
       kernels.encodeLogFmt(source, hidden, target);
       target += stride;

@@ -1,12 +1,17 @@
 package org.ep4j.engine.host.lowlatency;
 
+import static java.util.Objects.requireNonNull;
+
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.config.Layout;
+import org.ep4j.engine.host.context.CallerTensors;
 import org.ep4j.engine.lowlatency.Flight;
+import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyResult;
 import org.ep4j.engine.lowlatency.LowLatencyViews;
+import org.ep4j.routing.Routing;
 import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.ScaleLayout;
 import org.ep4j.tensor.Tensor;
@@ -22,6 +27,11 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   LowLatencyRecord record;
   LowLatencyFormat format;
+
+  /** The routing, and the factor of NVFP4 rows, until they are read. */
+  private @Nullable Routing routing;
+
+  private @Nullable Tensor factor;
   float globalScale;
   ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
   @Nullable Tensor cumulativeStats;
@@ -43,14 +53,15 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   void prepare(
       Tensor rows,
+      Routing choices,
       LowLatencyRecord wanted,
       LowLatencyFormat rowFormat,
       LowLatencyDispatchOptions options) {
     record = wanted;
     record.hidden = rowFormat.hidden();
     format = rowFormat;
-    Tensor factor = options.globalScale();
-    globalScale = factor == null ? 1 : factor.getFloat(0);
+    routing = choices;
+    factor = options.globalScale();
     scaleLayout = options.scaleLayout();
     cumulativeStats = options.cumulativeStats();
     x = rows;
@@ -66,6 +77,14 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   LowLatencyDispatch result() {
     return record.byRanks ? byRanks : byExperts;
+  }
+
+  @Override
+  void read() {
+    owner.routing(readsLate()).read(requireNonNull(routing), record);
+    globalScale = factor == null ? 1 : LowLatencyChecks.factor(CallerTensors.scalar(factor));
+    routing = null;
+    factor = null;
   }
 
   @Override

@@ -1,6 +1,7 @@
 package org.ep4j.engine.host.lowlatency;
 
 import java.util.Arrays;
+import org.ep4j.engine.host.context.CallerTensors;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
@@ -214,7 +215,7 @@ final class LowLatencyDispatchReceiver {
         NativeMemory.putInt(counts + 4L * e, next[e]);
       }
       if (stats != null && e < op.record.localExperts) {
-        LowLatencyTensors.addInt(stats, e, next[e]);
+        CallerTensors.addInt(stats, e, next[e]);
       }
       if (op.record.localExperts == experts) {
         context.log.expert(e, next[e]);

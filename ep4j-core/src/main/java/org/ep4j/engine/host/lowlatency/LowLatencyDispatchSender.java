@@ -3,6 +3,7 @@ package org.ep4j.engine.host.lowlatency;
 import static java.util.Objects.requireNonNull;
 
 import java.util.Arrays;
+import org.ep4j.engine.host.context.CallerTensors;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.kernel.RowKernels;
@@ -172,13 +173,13 @@ final class LowLatencyDispatchSender {
     long rowBytes = 2L * hidden;
     long offset = token * rowBytes;
     if (format.format() == RowFormat.BF16) {
-      LowLatencyTensors.copy(x, offset, target, rowBytes);
+      CallerTensors.copy(x, offset, target, rowBytes);
       return;
     }
     long source = x.address() + offset;
     if (!x.nativeHost()) {
       source = memory.scratch(0);
-      LowLatencyTensors.copy(x, offset, source, rowBytes);
+      CallerTensors.copy(x, offset, source, rowBytes);
     }
     long scales = target + format.rowBytes();
     if (format.format() == RowFormat.FP8) {

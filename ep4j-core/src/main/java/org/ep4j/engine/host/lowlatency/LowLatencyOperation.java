@@ -27,7 +27,12 @@ abstract class LowLatencyOperation implements Flight.Work, Runnable {
   @Nullable Tensor waitStats;
 
   private boolean hooked;
+
+  /** What the operation waits for when it runs. */
   private @Nullable Event previous;
+
+  private boolean readsLate;
+
   private Event event = Event.completed();
   private boolean async;
 
@@ -36,6 +41,12 @@ abstract class LowLatencyOperation implements Flight.Work, Runnable {
     operation = kind.toString();
     flight = new Flight(owner.flights(), kind, this);
   }
+
+  /**
+   * Reads the contents of the routing and checks them: in the call or, if the operation reads late,
+   * when it runs.
+   */
+  abstract void read();
 
   /** The sending half. */
   abstract void send();
@@ -46,11 +57,32 @@ abstract class LowLatencyOperation implements Flight.Work, Runnable {
   /** The receiving half. */
   abstract void complete();
 
+  /**
+   * Reads the routing before the operation counts, so that neither a refusal nor an event that does
+   * not come breaks the buffer. An asynchronous operation with an event reads when it runs: the
+   * routing may be written until the event.
+   *
+   * @param readable whether what an earlier operation reads is there
+   */
+  final void readEarly(Execution execution, boolean readable) {
+    Event before = execution.previousEvent();
+    readsLate = execution.isAsync() && (before != null || !readable);
+    previous = readsLate ? before : null;
+    if (!readsLate) {
+      owner.entry().awaitPrevious(before, operation);
+      read();
+    }
+  }
+
+  /** Whether the operation reads the routing when it runs. */
+  final boolean readsLate() {
+    return readsLate;
+  }
+
   /** Begins the started operation, on another thread if {@code execution} is asynchronous. */
   final void begin(boolean withHook, @Nullable Tensor stats, Execution execution) {
     hooked = withHook;
     waitStats = stats;
-    previous = execution.previousEvent();
     event = Event.completed();
     async = execution.isAsync();
     if (async) {
@@ -66,6 +98,9 @@ abstract class LowLatencyOperation implements Flight.Work, Runnable {
       owner.entry().requireUsable();
       owner.entry().awaitPrevious(previous, operation);
       previous = null;
+      if (readsLate) {
+        read();
+      }
       recorded.begin();
       send();
       flight.sent();

@@ -1,6 +1,7 @@
 package org.ep4j.engine.host.lowlatency;
 
 import org.ep4j.config.Layout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -56,6 +57,24 @@ final class LowLatencyRecord {
    * For each source rank of another node, the index of the first of its answers that its rows fill.
    */
   final int[] answerTo;
+
+  /**
+   * Whether ids and weights are those of the dispatch. Its reader of the routing writes it last; a
+   * combine that sees it may read them on another thread.
+   */
+  volatile boolean read;
+
+  /** Describes a dispatch whose routing is not read yet. */
+  void describe(
+      Layout layout, Tensor topkIdx, boolean weights, int local, int @Nullable [] translation) {
+    tokens = (int) topkIdx.size(0);
+    topK = (int) topkIdx.size(1);
+    byRanks = layout == Layout.RANK_MAJOR;
+    weighted = weights;
+    localExperts = local;
+    ofBuffer = translation;
+    read = false;
+  }
 
   Layout layout() {
     return byRanks ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR;

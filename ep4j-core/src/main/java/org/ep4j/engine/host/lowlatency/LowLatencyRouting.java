@@ -1,15 +1,16 @@
 package org.ep4j.engine.host.lowlatency;
 
-import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
-import org.ep4j.config.Layout;
-import org.ep4j.engine.Arguments;
-import org.ep4j.routing.Routing;
-import org.ep4j.tensor.DType;
-import org.ep4j.tensor.Tensor;
-import org.jspecify.annotations.Nullable;
+import static java.util.Objects.requireNonNull;
 
-/** Reads the ids and weights of a caller's routing and checks each of them. */
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.host.context.CallerTensors;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
+
+/**
+ * Reads the ids and weights of a caller's routing and checks each of them. Used by one thread at a
+ * time.
+ */
 final class LowLatencyRouting {
   /** Experts of the buffer. */
   private final int experts;
@@ -27,21 +28,17 @@ final class LowLatencyRouting {
     this.lastRow = new long[experts];
   }
 
-  /**
-   * Fills {@link LowLatencyRecord#ids} for a dispatch.
-   *
-   * @param ofBuffer for each expert of the call, that of the buffer; null: itself
-   */
-  void read(Tensor topkIdx, int @Nullable [] ofBuffer, LowLatencyRecord record) {
+  /** Fills ids and weights of a record that describes the dispatch. */
+  void read(Routing routing, LowLatencyRecord record) {
+    Tensor topkIdx = routing.topkIdx();
+    int[] ofBuffer = record.ofBuffer;
     int ofCall = ofBuffer == null ? experts : ofBuffer.length;
-    int tokens = (int) topkIdx.size(0);
-    int topK = (int) topkIdx.size(1);
     int[] ids = record.ids;
     int at = 0;
-    for (int token = 0; token < tokens; token++) {
+    for (int token = 0; token < record.tokens; token++) {
       row++;
-      for (int k = 0; k < topK; k++) {
-        long id = id(topkIdx, at);
+      for (int k = 0; k < record.topK; k++) {
+        long id = CallerTensors.id(topkIdx, at);
         if (id < -1 || id >= ofCall) {
           throw Arguments.noSuchExpert(token, k, id, ofCall);
         }
@@ -55,24 +52,10 @@ final class LowLatencyRouting {
         ids[at++] = expert;
       }
     }
-    record.tokens = tokens;
-    record.topK = topK;
-    record.ofBuffer = ofBuffer;
-  }
-
-  /**
-   * Records the row layout of a dispatch, and the weights that it sends.
-   *
-   * @param topkWeights null: the dispatch sends no weights
-   */
-  static void readLayout(Layout layout, @Nullable Tensor topkWeights, LowLatencyRecord record) {
-    record.byRanks = layout == Layout.RANK_MAJOR;
-    record.weighted = topkWeights != null;
-    if (topkWeights != null) {
-      int slots = record.tokens * record.topK;
-      MemorySegment.copy(
-          topkWeights.segment(), ValueLayout.JAVA_FLOAT_UNALIGNED, 0, record.weights, 0, slots);
+    if (record.weighted) {
+      CallerTensors.floats(requireNonNull(routing.topkWeights()), record.weights, at);
     }
+    record.read = true;
   }
 
   /**
@@ -80,16 +63,12 @@ final class LowLatencyRouting {
    *
    * @param kept for each choice, whether it counts
    */
-  static void readAgain(
-      Tensor topkIdx,
-      Tensor topkWeights,
-      LowLatencyRecord record,
-      boolean[] kept,
-      float[] weights) {
+  static void readAgain(Routing routing, LowLatencyRecord record, boolean[] kept, float[] weights) {
+    Tensor topkIdx = routing.topkIdx();
     int slots = record.tokens * record.topK;
     int[] ofBuffer = record.ofBuffer;
     for (int at = 0; at < slots; at++) {
-      long id = id(topkIdx, at);
+      long id = CallerTensors.id(topkIdx, at);
       boolean exists = ofBuffer == null || id < ofBuffer.length;
       long expert = ofBuffer != null && exists && id >= 0 ? ofBuffer[(int) id] : id;
       if (id != -1 && !(exists && expert == record.ids[at])) {
@@ -98,8 +77,7 @@ final class LowLatencyRouting {
       }
       kept[at] = id >= 0;
     }
-    MemorySegment.copy(
-        topkWeights.segment(), ValueLayout.JAVA_FLOAT_UNALIGNED, 0, weights, 0, slots);
+    CallerTensors.floats(requireNonNull(routing.topkWeights()), weights, slots);
   }
 
   /**
@@ -111,11 +89,7 @@ final class LowLatencyRouting {
     Tensor logical = routing.logicalIdx();
     Tensor ids = logical == null ? routing.topkIdx() : logical;
     for (int at = 0; at < record.tokens * record.topK; at++) {
-      experts[at] = id(ids, at);
+      experts[at] = CallerTensors.id(ids, at);
     }
-  }
-
-  private static long id(Tensor topkIdx, int at) {
-    return topkIdx.dtype() == DType.INT64 ? topkIdx.getLong(at) : topkIdx.getInt(at);
   }
 }

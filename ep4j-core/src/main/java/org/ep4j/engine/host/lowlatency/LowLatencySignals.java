@@ -4,6 +4,7 @@ import java.lang.System.Logger.Level;
 import java.lang.invoke.VarHandle;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Limits;
+import org.ep4j.engine.host.context.CallerTensors;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.PeerWait;
 import org.ep4j.engine.host.internode.InternodeLowLatency;
@@ -110,7 +111,7 @@ final class LowLatencySignals {
     NativeMemory.putLongRelease(own() + LowLatencyLayout.STARTED, number);
     InternodeLowLatency internode = paths.internode();
     if (internode != null) {
-      internode.start(number);
+      internode.start(number, masked);
     }
   }
 
@@ -119,7 +120,7 @@ final class LowLatencySignals {
     NativeMemory.putLongRelease(own() + LowLatencyLayout.RECEIVED, number);
     InternodeLowLatency internode = paths.internode();
     if (internode != null) {
-      internode.receive(number);
+      internode.receive(number, masked);
     }
   }
 
@@ -208,7 +209,7 @@ final class LowLatencySignals {
     }
     boolean there = reached(word, number, source, arrivals, op.operation, "rows", number);
     if (waitStats != null) {
-      LowLatencyTensors.addLong(waitStats, source, System.nanoTime() - start);
+      CallerTensors.addLong(waitStats, source, System.nanoTime() - start);
     }
     if (!there) {
       return 0;
@@ -363,7 +364,7 @@ final class LowLatencySignals {
     NativeMemory.putLongRelease(own() + layout.mask(peer), words[peer]);
     InternodeLowLatency internode = paths.internodeSource(peer);
     if (internode != null) {
-      internode.countMask(peer);
+      internode.countMask(peer, masked[peer]);
     }
   }
 

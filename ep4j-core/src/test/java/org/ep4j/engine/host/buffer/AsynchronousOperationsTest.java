@@ -8,10 +8,10 @@ import static org.ep4j.engine.host.buffer.HighThroughputTest.routing;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.rows;
 import static org.ep4j.engine.host.buffer.Tensors.heads;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.time.Duration;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -19,6 +19,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.Tokens;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.error.Ep4jException;
@@ -28,6 +29,7 @@ import org.ep4j.execution.Event;
 import org.ep4j.execution.Execution;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
@@ -37,34 +39,6 @@ class AsynchronousOperationsTest {
       DispatchOptions.builder().execution(Execution.ASYNCHRONOUS).build();
   private static final CombineOptions ASYNC_COMBINE =
       CombineOptions.builder().execution(Execution.ASYNCHRONOUS).build();
-
-  /** An event that the test completes. */
-  private static final class Signal implements Event {
-    private final CountDownLatch happened = new CountDownLatch(1);
-
-    void happen() {
-      happened.countDown();
-    }
-
-    @Override
-    public boolean isDone() {
-      return happened.getCount() == 0;
-    }
-
-    @Override
-    public void await() {
-      await(Duration.ofSeconds(60));
-    }
-
-    @Override
-    public boolean await(Duration timeout) {
-      try {
-        return happened.await(timeout.toNanos(), TimeUnit.NANOSECONDS);
-      } catch (InterruptedException e) {
-        throw new AssertionError(e);
-      }
-    }
-  }
 
   /** The operation reads memory that its caller may free once the buffer is closed. */
   @Test
@@ -177,6 +151,29 @@ class AsynchronousOperationsTest {
             assertThatThrownBy(d::x).isInstanceOf(InvalidArgumentException.class);
             Routing right = Routing.of(Tensor.of(new long[] {0, 1}, 1, 2));
             assertThat(buffer.dispatch(constant(1, 1), right).rows()).isEqualTo(1);
+          }
+        });
+  }
+
+  /** The operation runs on another thread. */
+  @Test
+  void expertsThatOrderTheSumsMayLieInMemoryOfTheCallingThread() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build());
+              Arena arena = Arena.ofConfined()) {
+            MemorySegment logical = arena.allocate(2 * Long.BYTES);
+            logical.set(ValueLayout.JAVA_LONG, 0, 1);
+            Routing routing =
+                new Routing(
+                    Tensor.of(new long[] {0, 1}, 1, 2),
+                    Tensor.of(new float[] {1, 2}, 1, 2),
+                    Tensor.of(logical, DType.INT64, 1, 2));
+            GroupedDispatch d =
+                buffer.dispatchGrouped(Tokens.of(constant(1, 1)), routing, ASYNC_DISPATCH);
+            d.event().await();
+            assertThat(d.rows()).isEqualTo(2);
           }
         });
   }

@@ -22,6 +22,7 @@ class WorkerTeamTest {
     assertThat(WorkerTeam.size(0, Nodes.one(2), 1)).isEqualTo(Math.max(1, cores / 2));
     assertThat(WorkerTeam.size(0, Nodes.one(2 * cores), 1)).isEqualTo(1);
     assertThat(WorkerTeam.size(7, Nodes.one(2), 1)).isEqualTo(7);
+    assertThat(WorkerTeam.size(5000, Nodes.one(2), 1)).isEqualTo(1024);
   }
 
   @Test

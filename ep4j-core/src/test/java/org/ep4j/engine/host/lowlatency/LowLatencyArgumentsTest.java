@@ -14,6 +14,7 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.rows;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -241,6 +242,32 @@ class LowLatencyArgumentsTest {
                 ZERO_COPY,
                 ErrorCode.ZERO_COPY_MISMATCH,
                 "y = BF16[2, 6, 128]@host at another address");
+          }
+        });
+  }
+
+  @Test
+  void sumsInRowsOfExpertsAreRefused() {
+    onBothRanks(
+        (buffer, rank) -> {
+          LowLatencyDispatch d = dispatch(buffer);
+          int tokens = (int) routing(rank).topkIdx().size(0);
+          try (Arena arena = Arena.ofConfined()) {
+            MemorySegment rows = arena.allocate(2L * 2 * 6 * HIDDEN);
+            Tensor region = buffer.lowLatencyCombineBuffer(d.handle());
+            MemorySegment last = rows.asSlice(rows.byteSize() - 2L * tokens * HIDDEN);
+            for (MemorySegment sums : List.of(last, region.segment())) {
+              assertCombineRefused(
+                  buffer,
+                  Tensor.of(rows, DType.BF16, 2, 6, HIDDEN),
+                  routing(rank),
+                  d.handle(),
+                  LowLatencyCombineOptions.builder()
+                      .out(Tensor.of(sums, DType.BF16, tokens, HIDDEN))
+                      .build(),
+                  ErrorCode.OUTPUT_OVERLAPS,
+                  "out = BF16[" + tokens + ", 128]@host");
+            }
           }
         });
   }

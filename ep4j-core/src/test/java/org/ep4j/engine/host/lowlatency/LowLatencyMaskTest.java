@@ -55,18 +55,21 @@ class LowLatencyMaskTest {
     onRanks(ranks, ranks, masking, timeout, body);
   }
 
+  private static BufferConfig.Builder config(
+      int ranks, int ranksPerNode, boolean masking, Duration timeout) {
+    return BufferConfig.builder()
+        .engine("host")
+        .hidden(HIDDEN)
+        .topK(ranks)
+        .experts(ranks)
+        .lowLatency(LowLatencyConfig.builder().maxTokens(2).masking(masking).build())
+        .timeout(timeout)
+        .ranksPerNode(ranksPerNode);
+  }
+
   private static void onRanks(
       int ranks, int ranksPerNode, boolean masking, Duration timeout, Body body) {
-    BufferConfig config =
-        BufferConfig.builder()
-            .engine("host")
-            .hidden(HIDDEN)
-            .topK(ranks)
-            .experts(ranks)
-            .lowLatency(LowLatencyConfig.builder().maxTokens(2).masking(masking).build())
-            .timeout(timeout)
-            .ranksPerNode(ranksPerNode)
-            .build();
+    BufferConfig config = config(ranks, ranksPerNode, masking, timeout).build();
     ThreadRanks.run(
         ranks,
         group -> {
@@ -278,6 +281,37 @@ class LowLatencyMaskTest {
           buffer.barrier();
           LowLatencyDispatch d = dispatch(buffer, false);
           assertThat(heads(combine(buffer, d, false).x())).containsExactly(sum(rank, 0, 1, 2, 3));
+        });
+  }
+
+  /** More operations than a lane to the masked rank, which takes nothing, can hold. */
+  @Test
+  void aMaskedRankOfAnotherNodeThatIsElsewhereHoldsUpNoOther() {
+    CyclicBarrier all = new CyclicBarrier(3);
+    BufferConfig config = config(3, 2, false, SHORT).wire("tcp").build();
+    ThreadRanks.run(
+        3,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            int rank = buffer.rank();
+            assertThat(heads(combine(buffer, dispatch(buffer, false), false).x()))
+                .containsExactly(sum(rank, 0, 1, 2));
+            if (rank != 2) {
+              buffer.updateMask(2, true);
+              for (int round = 0; round < 600; round++) {
+                assertThat(heads(combine(buffer, dispatch(buffer, false), false).x()))
+                    .containsExactly(sum(rank, 0, 1));
+              }
+            }
+            all.await(60, TimeUnit.SECONDS);
+            buffer.barrier();
+            buffer.cleanMask();
+            buffer.barrier();
+            for (int round = 0; round < 3; round++) {
+              assertThat(heads(combine(buffer, dispatch(buffer, false), false).x()))
+                  .containsExactly(sum(rank, 0, 1, 2));
+            }
+          }
         });
   }
 

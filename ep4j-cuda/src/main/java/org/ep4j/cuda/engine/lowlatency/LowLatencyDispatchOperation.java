@@ -97,7 +97,11 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     Tensor given = routing.topkWeights();
     weighted = LowLatencyChecks.weighted(layout, routing, options);
     weights = weighted ? context.staging.address(owner.weightsBuffer(), given, stream) : 0;
-    globalScale = context.staging.address(Staging.Buffer.FACTORS, options.globalScale(), stream);
+    Tensor factor = options.globalScale();
+    if (factor != null && !factor.onDevice()) {
+      float _ = LowLatencyChecks.factor(factor.getFloat(0));
+    }
+    globalScale = context.staging.address(Staging.Buffer.FACTORS, factor, stream);
     scaleLayout = options.scaleLayout();
     cumulativeStats = options.cumulativeStats();
   }
