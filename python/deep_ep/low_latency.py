@@ -235,11 +235,13 @@ class LowLatency:
 
     def low_latency_query_mask_buffer(self, mask_status: torch.Tensor) -> None:
         """Writes 1 for masked ranks and 0 for others to INT32 [R]."""
-        mask_status.zero_()
-        one = torch.empty_like(mask_status)
+        # On the CPU: ep4j would write to a GPU out of the order of torch's streams.
+        one, all_masks = (
+            torch.zeros(mask_status.shape, dtype=mask_status.dtype, device="cpu") for _ in range(2)
+        )
         for buffer in self._shapes.all("low latency"):
-            buffer.read_masks(one)
-            mask_status |= one
+            all_masks |= buffer.read_masks(one)
+        mask_status.copy_(all_masks)
 
     def low_latency_clean_mask_buffer(self) -> None:
         """Unmasks all ranks; on all ranks."""

@@ -201,12 +201,14 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
         return bool(masked.value)
 
     def read_masks(self, out: torch.Tensor) -> torch.Tensor:
-        """Writes 1 for masked ranks and 0 for others; returns `out`.
+        """Writes 1 for masked ranks and 0 for others; returns `out`. The host waits for torch's current stream where
+        `out` is on a GPU.
 
         Args:
             out: int32 [R], on the CPU or on the buffer's GPU.
         """
         described = tensors.described("out", out)
+        tensors.await_current_stream(out)
         _jvm.check(_jvm.start().mask_read(self.number, ctypes.addressof(described)))
         return out
 

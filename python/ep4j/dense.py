@@ -1,4 +1,7 @@
-"""Routings as dense matrices, and back."""
+"""Routings as dense matrices, and back, computed on the host.
+
+With CUDA tensors the functions wait for torch's current stream, then copy.
+"""
 
 import ctypes
 from typing import Optional, Tuple
@@ -36,6 +39,8 @@ def routing_from_dense(
         weights = torch.empty(shape, dtype=torch.float32, device=map.device)
         places[1] = tensors.described("probs", probs)
         places[3] = tensors.described("topk_weights", weights)
+    # The results too: work in front of the call may still use their memory.
+    tensors.await_current_stream(map, probs, topk_idx, weights)
     _jvm.check(
         _jvm.start().routing_from_dense(
             *(None if place is None else ctypes.addressof(place) for place in places)
@@ -64,6 +69,7 @@ def routing_to_dense(
         raise arguments.invalid_value("experts", experts, "1 or more", "pass their number")
     probs = torch.empty((topk_idx.shape[0], count), dtype=torch.float32, device=topk_idx.device)
     dense = tensors.described("probs", probs)
+    tensors.await_current_stream(topk_idx, topk_weights, probs)
     _jvm.check(
         _jvm.start().routing_to_dense(
             ctypes.addressof(ids), ctypes.addressof(weights), ctypes.addressof(dense)

@@ -323,3 +323,14 @@ def raw_stream(stream: Any, device: torch.device) -> int:
     if isinstance(stream, int):
         return stream
     return stream.cuda_stream
+
+
+def await_current_stream(*given: Optional[torch.Tensor]) -> None:
+    """Waits for torch's current stream on the devices of CUDA tensors, in front of a function without a stream.
+
+    Such a function waits for its own copies and kernels, which run on a stream of their own or on the default stream.
+    Neither is in order with torch's streams, so work of these that makes the tensors, or that still uses their memory,
+    must have ended.
+    """
+    for device in {tensor.device for tensor in given if tensor is not None and tensor.is_cuda}:
+        torch.cuda.current_stream(device).synchronize()

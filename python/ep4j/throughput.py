@@ -274,12 +274,17 @@ class ThroughputOperations(Owner):
     def dispatch_layout(self, topk_idx: torch.Tensor, experts: int = 0) -> Layout:
         """Counts tokens per rank, node and expert; local.
 
+        The host waits for the counts, and with CUDA tensors for torch's current stream first: no graph captures the
+        call. ``RoutingCounter`` counts in the order of a stream.
+
         Args:
             topk_idx: int64 or int32 [T, K]; -1: no expert.
             experts: as in dispatch.
         """
         described = tensors.described("topk_idx", topk_idx)
         result = _abi.LayoutResult()
+        # The function takes no stream: its kernel runs on one of the buffer.
+        tensors.await_current_stream(topk_idx)
         _jvm.check(
             _jvm.start().dispatch_layout(
                 self.number,
