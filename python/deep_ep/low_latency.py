@@ -3,6 +3,7 @@
 As in DeepEP, received tensors are memory of the buffer: two dispatches may be alive at once.
 """
 
+import contextlib
 from typing import Any, Callable, List, Optional, Tuple
 
 import ep4j
@@ -76,7 +77,7 @@ class LowLatency:
             use_nvfp4: rows travel as NVFP4, with the first element of `x_global_scale`, 448 * 6 / amax, which a kernel
                 reads.
             topk_weights: FP32 [T, K]: each row arrives with its weight, and two more results.
-            return_recv_hook: the call only sends, `hook()` receives.
+            return_recv_hook: the call only sends, `hook()` receives, on the stream of the call.
 
         Returns:
             rows BF16 [L, R*M, H], or (FP8 rows, column-major scales [L, R*M, H/128]), or NVFP4 rows
@@ -128,7 +129,7 @@ class LowLatency:
                 rows = (as_fp8(rows), dispatched.scales)
             made: Optional[_Made] = None
             if use_nvfp4 or topk_weights is not None:
-                made = _Made()
+                made = _Made(x.device)
             if use_nvfp4:
                 rows = (nvfp4_rows(rows), made.add(lambda: nvfp4_scales(dispatched.scales)))
             src_info, layout_range = dispatched.src_info, dispatched.layout_range
@@ -261,9 +262,15 @@ class LowLatency:
 
 
 class _Made:
-    """Tensors that are computed from received ones: at once for their memory, and again by the hook."""
+    """Tensors that are computed from received ones: at once for their memory, and again by the hook.
 
-    def __init__(self) -> None:
+    Both on the stream that is current when the object is made, that of the dispatch: the hook's receiving half runs there
+    too, whichever stream is current when the caller calls the hook.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        on_gpu = device.type == "cuda"
+        self._stream = torch.cuda.current_stream(device) if on_gpu else None
         self._tensors: List[Tuple[torch.Tensor, Callable[[], torch.Tensor]]] = []
 
     def add(self, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
@@ -272,11 +279,12 @@ class _Made:
         return tensor
 
     def again(self) -> None:
-        for tensor, compute in self._tensors:
-            # As bytes where elements are: not each version of torch copies FP8 between strides.
-            byte = tensor.element_size() == 1
-            target, source = (t.view(torch.uint8) if byte else t for t in (tensor, compute()))
-            target.copy_(source)
+        with contextlib.nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+            for tensor, compute in self._tensors:
+                # As bytes where elements are: not each version of torch copies FP8 between strides.
+                byte = tensor.element_size() == 1
+                target, source = (t.view(torch.uint8) if byte else t for t in (tensor, compute()))
+                target.copy_(source)
 
 
 def _source_ranks(layout_range: torch.Tensor, rows: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Functions without a stream wait for torch's current one.
+"""Functions without a stream wait for torch's current one; hooks of deep_ep run on that of their dispatch.
 
 No GPU: tensors of the CPU say that they are on one, and work of a stream is a function that runs when it is awaited.
 """
@@ -81,6 +81,33 @@ class StreamsTest(unittest.TestCase):
         with self.behind(lambda: out.fill_(7)):
             self.buffer.read_masks(_on_gpu(out))
         self.assertEqual(out.tolist(), [0])
+
+    def test_a_hook_computes_on_the_stream_of_its_dispatch(self):
+        from deep_ep.low_latency import _Made
+
+        of_dispatch, entered = object(), []
+
+        @contextlib.contextmanager
+        def on(stream):
+            entered.append(stream)
+            yield
+            entered.pop()
+
+        def compute():
+            streams.append(list(entered))
+            return torch.ones(2)
+
+        streams = []
+        with mock.patch.multiple(
+            torch.cuda, current_stream=lambda device=None: of_dispatch, stream=on
+        ):
+            made = _Made(torch.device("cuda", 0))
+            tensor = made.add(compute)
+            tensor.zero_()
+            with mock.patch.object(torch.cuda, "current_stream", lambda device=None: object()):
+                made.again()
+        self.assertEqual(streams, [[], [of_dispatch]])
+        self.assertEqual(tensor.tolist(), [1, 1])
 
 
 if __name__ == "__main__":
