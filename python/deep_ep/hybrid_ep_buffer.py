@@ -14,7 +14,7 @@ from .errors import HANDLE, TENSOR, TOKENS, TOP_K, refused, require_at_least, re
 from .hybrid_handle import HybridConfig, HybridRoutes, flat_handle, grouped_handle, hybrid_routes_of
 from .layout import counted
 from .shapes import Shape, Shapes
-from .worlds import World
+from .worlds import World, ranks_per_node_setting
 
 # Choices of a token that a buffer takes at least, where the routing is dense.
 _USUAL_TOP_K = 8
@@ -107,19 +107,23 @@ class HybridEPBuffer:
             max_num_of_tokens_per_rank=max_num_of_tokens_per_rank,
             num_local_experts=num_local_experts,
         )
-        declared = num_of_hybrid_ep_ranks_per_nvlink_domain or number_setting(
-            "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN"
-        )
-        if declared and group.size() % declared:
-            raise refused(
-                f"num_of_hybrid_ep_ranks_per_nvlink_domain = {declared}; it must divide the {group.size()} ranks:"
-                " correct it or leave it out"
+
+        def declare(ranks: int) -> int:
+            declared = num_of_hybrid_ep_ranks_per_nvlink_domain or number_setting(
+                "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN"
             )
+            if declared and ranks % declared:
+                raise refused(
+                    f"num_of_hybrid_ep_ranks_per_nvlink_domain = {declared}; it must divide the {ranks} ranks:"
+                    " correct it or leave it out"
+                )
+            return declared or ranks_per_node_setting(ranks)
+
         self.group = group
-        self._world = World(group)
+        self._world = World(group, declare=declare)
         self.rank = self._world.rank
         self.group_size = self._world.size
-        declared = declared or self._world.declared_ranks_per_node
+        declared = self._world.declared_ranks_per_node
         per_node = declared or self._world.ranks_of_hosts(
             "pass num_of_hybrid_ep_ranks_per_nvlink_domain"
         )

@@ -1,6 +1,7 @@
 """The ep4j group of a Buffer, made from a ``torch.distributed`` group or an mpi4py communicator.
 
-Rank 0 chooses address, port and secret of the rendezvous, and broadcasts them.
+Rank 0 chooses address, port and secret of the rendezvous. The ranks gather them with their settings, or with the error
+of a rank: all ranks raise that, where a rank that raised it alone would leave the others waiting in the collective.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import os
 import platform
 import secrets
 import socket
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import ep4j
 import torch
@@ -24,10 +25,29 @@ _PORTS = 64
 _MAX_PORT = 65535
 
 
+def ranks_per_node_setting(ranks: int) -> int:
+    """``EP4J_RANKS_PER_NODE``: nodes of consecutive ranks, also on one host; 0 where it is not set."""
+    declared = number_setting("EP4J_RANKS_PER_NODE")
+    if declared and ranks % declared:
+        raise refused(
+            f"EP4J_RANKS_PER_NODE = {declared}; it must divide the {ranks} ranks: correct it or unset it"
+        )
+    return declared
+
+
 class World:
     """Ranks of a Buffer, and the ep4j group that joins them."""
 
-    def __init__(self, group: Any = None, comm: Any = None) -> None:
+    def __init__(
+        self,
+        group: Any = None,
+        comm: Any = None,
+        declare: Callable[[int], int] = ranks_per_node_setting,
+    ) -> None:
+        """
+        Args:
+            declare: the ranks of a node that this rank declares, from the number of ranks; 0: those of a host.
+        """
         if group is not None:
             self.rank, self.size = group.rank(), group.size()
         elif comm is not None:
@@ -36,11 +56,15 @@ class World:
             raise refused(
                 "group = None and comm = None; one must be given: pass a torch.distributed group or mpi4py's"
             )
-        self.declared_ranks_per_node = _declared_ranks_per_node(self.size)
-        choose_device()
         with contextlib.ExitStack() as reserved:
-            mine = _rendezvous(reserved) if self.rank == 0 else None
-            host, port, secret = _broadcast(mine, group, comm)
+
+            def mine() -> Tuple[int, Optional[Tuple[str, int, str]]]:
+                choose_device()
+                return declare(self.size), _rendezvous(reserved) if self.rank == 0 else None
+
+            of_ranks = _gathered(mine, group, comm)
+            self.declared_ranks_per_node = _same_on_all([declared for declared, _ in of_ranks])
+            host, port, secret = of_ranks[0][1]
             self.group = ep4j.Group.join(
                 rank=self.rank,
                 ranks=self.size,
@@ -88,14 +112,42 @@ class World:
         self.group.close()
 
 
-def _broadcast(mine: Optional[Tuple[str, int, str]], group: Any, comm: Any) -> Tuple[str, int, str]:
+def _gathered(prepare: Callable[[], Any], group: Any, comm: Any = None) -> List[Any]:
+    """What `prepare` returns on each rank; where it fails on a rank, all raise the error of the first such one.
+
+    Collective of a torch.distributed group, or of an mpi4py communicator.
+    """
+    try:
+        mine = prepare()
+    except ep4j.Error as error:
+        mine = error
+    except Exception as error:
+        # The other ranks may not know its class.
+        mine = RuntimeError(f"{type(error).__name__}: {error}")
     if group is None:
-        return comm.bcast(mine, root=0)
-    # A broadcast needs the global number of rank 0, which torch has of registered groups alone. Engines that grow and
-    # shrink make groups that are not registered; torch gathers over these, too.
-    gathered: List[Any] = [None] * group.size()
-    torch.distributed.all_gather_object(gathered, mine, group=group)
-    return gathered[0]
+        gathered = comm.allgather(mine)
+    else:
+        # Not a broadcast of rank 0, whose global number torch has of registered groups alone. Engines that grow and
+        # shrink make groups that are not registered; torch gathers over these, too.
+        gathered = [None] * group.size()
+        torch.distributed.all_gather_object(gathered, mine, group=group)
+    for rank, found in enumerate(gathered):
+        text = f"{found} (on rank {rank})"
+        if isinstance(found, ep4j.Error):
+            raise type(found)(text, found.code, rank)
+        if isinstance(found, Exception):
+            raise RuntimeError(text)
+    return gathered
+
+
+def _same_on_all(declared: List[int]) -> int:
+    """The ranks of a node, which each rank declares."""
+    if len(set(declared)) > 1:
+        raise refused(
+            f"the ranks declare nodes of {declared} ranks, 0 where they declare none: set EP4J_RANKS_PER_NODE, or what"
+            " else declares nodes, to the same number on all, or on none"
+        )
+    return declared[0]
 
 
 def _rendezvous(reserved: contextlib.ExitStack) -> Tuple[str, int, str]:
@@ -154,29 +206,11 @@ def _own_address() -> str:
     return master if own.startswith("127.") else own
 
 
-def _declared_ranks_per_node(ranks: int) -> int:
-    """``EP4J_RANKS_PER_NODE``: nodes of consecutive ranks, also on one host; 0 where it is not set."""
-    declared = number_setting("EP4J_RANKS_PER_NODE")
-    if declared and ranks % declared:
-        raise refused(
-            f"EP4J_RANKS_PER_NODE = {declared}; it must divide the {ranks} ranks: correct it or unset it"
-        )
-    return declared
-
-
 def physical_ranks_per_node(group: Any) -> int:
     """Ranks of each node of a torch.distributed group: ``EP4J_RANKS_PER_NODE``, or those of a host; collective."""
-    # Ranks without the variable, or with a bad one, take part: the others would wait for them.
-    mine = (number_setting("EP4J_RANKS_PER_NODE"), _own_host())
-    gathered: List[Any] = [None] * group.size()
-    torch.distributed.all_gather_object(gathered, mine, group=group)
-    declared = [ranks for ranks, _ in gathered]
-    if len(set(declared)) > 1:
-        raise refused(
-            f"EP4J_RANKS_PER_NODE is {declared} on the ranks, 0 where it is not set; set the same number on all"
-        )
-    return _declared_ranks_per_node(group.size()) or _ranks_of_each(
-        _numbered([host for _, host in gathered]), "set EP4J_RANKS_PER_NODE"
+    of_ranks = _gathered(lambda: (ranks_per_node_setting(group.size()), _own_host()), group)
+    return _same_on_all([declared for declared, _ in of_ranks]) or _ranks_of_each(
+        _numbered([host for _, host in of_ranks]), "set EP4J_RANKS_PER_NODE"
     )
 
 

@@ -390,10 +390,10 @@ class _Communicator:
     def Get_size(self):
         return dist.get_world_size()
 
-    def bcast(self, value, root):
-        shared = [value]
-        dist.broadcast_object_list(shared, src=root)
-        return shared[0]
+    def allgather(self, value):
+        values = [None] * dist.get_world_size()
+        dist.all_gather_object(values, value)
+        return values
 
 
 def memory(group):

@@ -73,25 +73,68 @@ def one_rendezvous_for_two_buffers(group):
     return True
 
 
-def refused_before_the_join(group):
-    """A constructor that fails on one rank has joined nothing, and leaves nothing open."""
+def _buffer(group):
     import deep_ep
-    import ep4j
 
-    if group.rank() == 1:
-        for name, value in (
-            ("NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", "many"),
-            ("NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", "3"),
-            ("EP4J_RANKS_PER_NODE", "3"),
-        ):
-            with mock.patch.dict(os.environ, {name: value}):
-                try:
-                    deep_ep.HybridEPBuffer(group, HIDDEN, 8, 2)
-                    raise AssertionError(f"{name} = {value} was accepted")
-                except ep4j.InvalidArgument as error:
-                    assert value in str(error), error
-    dist.barrier()
-    return True
+    return deep_ep.Buffer(group, 1 << 26, explicitly_destroy=True)
+
+
+def _hybrid(group):
+    import deep_ep
+
+    return deep_ep.HybridEPBuffer(group, HIDDEN, 8, 2)
+
+
+def _domain(group):
+    import deep_ep
+
+    return deep_ep.get_physical_domain_size(group)
+
+
+# A rank, a setting of this rank alone, and a call that refuses it.
+REFUSED = (
+    (1, "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", "many", _hybrid),
+    (0, "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", "3", _hybrid),
+    (1, "EP4J_RANKS_PER_NODE", "3", _hybrid),
+    (0, "EP4J_RANKS_PER_NODE", "many", _buffer),
+    (1, "EP4J_RANKS_PER_NODE", "3", _domain),
+    (0, "EP4J_RENDEZVOUS", "no port", _buffer),
+)
+
+
+def _text(error, call, group):
+    """What a call that is refused says."""
+    try:
+        call(group)
+    except error as found:
+        return str(found)
+    raise AssertionError("the call was accepted")
+
+
+def refused_on_one_rank(group):
+    """What calls say that one rank refuses. They leave nothing behind: the next buffer works."""
+    import ep4j
+    from deep_ep import worlds
+
+    mine, texts = group.rank(), []
+    for rank, name, value, call in REFUSED:
+        with mock.patch.dict(os.environ, {name: value} if mine == rank else {}):
+            texts.append(_text(ep4j.InvalidArgument, call, group))
+        assert value in texts[-1] and texts[-1].endswith(f"(on rank {rank})"), texts
+    # Each rank accepts its own setting, but they differ.
+    with mock.patch.dict(os.environ, {"EP4J_RANKS_PER_NODE": "1"} if mine else {}):
+        for call in (_buffer, _domain):
+            texts.append(_text(ep4j.InvalidArgument, call, group))
+            assert "[0, 1]" in texts[-1], texts
+    # An error of the machine.
+    full = OSError(24, "Too many open files")
+    with mock.patch.object(worlds, "_own_address", side_effect=full):
+        texts.append(_text(RuntimeError, _buffer, group))
+    assert "OSError" in texts[-1] and texts[-1].endswith("(on rank 0)"), texts
+    buffer = _buffer(group)
+    assert _exchange(buffer) == [0, 1]
+    buffer.destroy()
+    return texts
 
 
 def collected(group):
@@ -156,8 +199,9 @@ class WorldsTest(unittest.TestCase):
     def test_one_rendezvous_serves_two_buffers(self):
         self.assertEqual(deep_ep_ranks.run(2, one_rendezvous_for_two_buffers), [True] * 2)
 
-    def test_a_refused_constructor_joins_nothing(self):
-        self.assertEqual(deep_ep_ranks.run(2, refused_before_the_join), [True] * 2)
+    def test_what_one_rank_refuses_all_ranks_raise(self):
+        of_ranks = deep_ep_ranks.run(2, refused_on_one_rank)
+        self.assertEqual(of_ranks[0], of_ranks[1])
 
     def test_collected_buffers_are_closed(self):
         self.assertEqual(deep_ep_ranks.run(2, collected), [True] * 2)
