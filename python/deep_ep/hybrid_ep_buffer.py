@@ -177,7 +177,7 @@ class HybridEPBuffer:
         Args:
             hidden: BF16 [N, H], or bytes (FP8) [N, H] with scaling_factor FP32 [N, H/128]. As in Hybrid-EP,
                 scales of BF16 rows are not sent.
-            routing_map, probs: BOOL and FP32 [N, E]; or topk_idx, topk_weights [N, K] with num_of_experts.
+            routing_map, probs: BOOL and FP32 [N, E]; or topk_idx, topk_weights [N, K] of any strides, with num_of_experts.
             handle: sends along the routes of an earlier dispatch.
             num_dispatched_tokens: rows of the results, without waiting for counts.
 
@@ -492,8 +492,8 @@ class HybridEPBuffer:
         if routing_map is None:
             if num_of_experts is None:
                 raise refused("topk_idx without num_of_experts: pass it")
-            choices = as_ids(topk_idx)
-            return choices, topk_weights, self._experts(num_of_experts)
+            choices = as_ids(topk_idx).contiguous()
+            return choices, _contiguous(topk_weights), self._experts(num_of_experts)
         if (
             routing_map.dtype != torch.bool
             or routing_map.dim() != 2
@@ -597,7 +597,7 @@ class HybridEPBuffer:
                     " order: pass probs, or topk_idx too"
                 )
             probs = dense_weights(topk_weights, as_ids(topk_idx), routes.experts)
-        return topk_weights if probs is None else weights_of(probs, routes.choices)
+        return _contiguous(topk_weights) if probs is None else weights_of(probs, routes.choices)
 
     def _require_tokens(self, hidden: torch.Tensor, routes: HybridRoutes) -> None:
         if hidden.shape[0] != routes.tokens:
@@ -614,6 +614,11 @@ class HybridEPBuffer:
                 shapes.close()
             except ep4j.Error:
                 pass  # The process ends, or the group is lost: no caller can act on it here.
+
+
+def _contiguous(weights: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    """Weights as ep4j takes them. Hybrid-EP takes any strides, such as the first columns of a sort."""
+    return None if weights is None else weights.contiguous()
 
 
 def _owned(view: torch.Tensor, rows: int) -> torch.Tensor:

@@ -206,7 +206,37 @@ def _static(buffer, e, fp8):
             assert _same(sum_probs, e.probs)
 
 
+def strided_choices(group, tokens, local):
+    """The first columns of a sort, which are not contiguous, are choices like a copy of them."""
+    import deep_ep
+
+    experts = local * group.size()
+    torch.manual_seed(group.rank())
+    buffer = deep_ep.HybridEPBuffer(group, HIDDEN, tokens, local)
+    hidden = torch.randn(tokens, HIDDEN).bfloat16()
+    scores, order = torch.rand(tokens, experts).sort(dim=1, descending=True)
+    weights, ids = scores[:, :TOP_K], order[:, :TOP_K]
+    assert not weights.is_contiguous() and not ids.is_contiguous()
+    calls = []
+    for chosen, weighted in ((ids, weights), (ids.contiguous(), weights.contiguous())):
+        by_index = dict(topk_idx=chosen, topk_weights=weighted)
+        rows, probs, _, handle = buffer.dispatch(hidden=hidden, num_of_experts=experts, **by_index)
+        again = buffer.dispatch(hidden=hidden, handle=handle, **by_index)
+        sums = buffer.combine(rows, probs, handle)
+        grouped = buffer.dispatch_with_permute(
+            hidden=hidden, num_of_experts=experts, pad_multiple=PAD, **by_index
+        )
+        calls.append([rows, probs, *again[:2], *sums, grouped[0], grouped[1], grouped[3]])
+    for strided, contiguous in zip(*calls):
+        assert _same(strided, contiguous)
+    assert _same(calls[0][5], torch.zeros(tokens, experts).scatter(1, ids, weights))
+    return True
+
+
 class HybridTest(unittest.TestCase):
+    def test_choices_may_have_strides(self):
+        self.assertEqual(deep_ep_ranks.run(2, strided_choices, 12, 4), [True] * 2)
+
     def test_two_ranks_dispatch_and_combine_flat_and_grouped(self):
         self.assertEqual(deep_ep_ranks.run(2, flat_and_grouped, 20, 4, 1), [True] * 2)
 
