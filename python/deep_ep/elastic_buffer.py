@@ -83,7 +83,7 @@ class ElasticBuffer(RefusedOperations, Lifetime):
             allow_multiple_reduction: False: sums are rounded once; a combine of rows of choices then computes and
                 sends FP32.
             prefer_overlap_with_compute: fewer SMs.
-            num_gpu_timeout_secs: how long an operation waits for a silent rank, also with CPU tensors.
+            num_gpu_timeout_secs: how long an operation, or a barrier, waits for a silent rank, also with CPU tensors.
             explicitly_destroy: the caller calls ``destroy``; else the buffer closes when it is collected.
             num_cpu_bytes: refused unless it is 0.
             use_fp8_dispatch, deterministic, sl_idx, num_allocated_qps, num_cpu_timeout_secs: accepted, without effect.
@@ -124,7 +124,7 @@ class ElasticBuffer(RefusedOperations, Lifetime):
         self.prefer_overlap_with_compute = prefer_overlap_with_compute
         self.num_allocated_qps = num_allocated_qps or _USUAL_QPS
         self.explicitly_destroy = explicitly_destroy
-        self._world = World(group)
+        self._world = World(group, timeout=float(num_gpu_timeout_secs))
         self.rank_idx = self._world.rank
         self.num_ranks = self._world.size
         declared = self._world.declared_ranks_per_node
@@ -141,7 +141,6 @@ class ElasticBuffer(RefusedOperations, Lifetime):
             self._world,
             num_bytes,
             "num_bytes",
-            timeout=float(num_gpu_timeout_secs),
             **_row_type(allow_multiple_reduction),
         )
         self._sms = self._usual_sms()
@@ -211,7 +210,7 @@ class ElasticBuffer(RefusedOperations, Lifetime):
         """
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             torch.cuda.synchronize()
-        self._world.group.barrier()
+        self._world.barrier()
 
     @without_modes
     def dispatch(

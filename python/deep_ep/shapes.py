@@ -108,6 +108,7 @@ class Shapes:
                 engine=engine,
                 expert_alignment=expert_alignment,
                 ranks_per_node=ranks_per_node,
+                timeout=self.world.timeout,
                 **self._settings,
             )
             fixed = fixed_tokens or max_tokens_setting()
@@ -178,6 +179,7 @@ class Shapes:
                 low_latency_max_tokens=max_tokens,
                 masking=masking,
                 ranks_per_node=ranks_per_node,
+                timeout=self.world.timeout,
             )
             shape = self._keep(key, config)
             alike = [opened for opened in self._open if opened[:-1] == key[:-1]]

@@ -307,7 +307,7 @@ class Throughput:
     def _gathered_counts(self, num_tokens_per_expert: torch.Tensor, alignment: int) -> List[int]:
         """Counts of the local experts where the dispatch itself knows ranks only."""
         mine = num_tokens_per_expert.to("cpu", torch.int32).contiguous().numpy().tobytes()
-        of_ranks = self._shapes.world.group.all_gather(mine)
+        of_ranks = self._shapes.world.all_gather(mine)
         counts = torch.stack(
             [torch.frombuffer(bytearray(of_rank), dtype=torch.int32) for of_rank in of_ranks]
         ).sum(0)

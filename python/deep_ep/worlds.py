@@ -24,6 +24,10 @@ from .errors import refused
 _PORTS = 64
 _MAX_PORT = 65535
 
+# DeepEP's limit for a silent rank, on the host (NUM_CPU_TIMEOUT_SECS) and about on GPUs (NUM_TIMEOUT_CYCLES). ep4j's own
+# limit is shorter: ranks that write a checkpoint or compile kernels meanwhile would end a program that DeepEP lets run.
+PEER_TIMEOUT_SECONDS = 100.0
+
 
 def ranks_per_node_setting(ranks: int) -> int:
     """``EP4J_RANKS_PER_NODE``: nodes of consecutive ranks, also on one host; 0 where it is not set."""
@@ -36,13 +40,18 @@ def ranks_per_node_setting(ranks: int) -> int:
 
 
 class World:
-    """Ranks of a Buffer, and the ep4j group that joins them."""
+    """Ranks of a Buffer, and the ep4j group that joins them.
+
+    Attributes:
+        timeout: seconds for which a rank waits for a silent one, in operations and collectives once all have joined.
+    """
 
     def __init__(
         self,
         group: Any = None,
         comm: Any = None,
         declare: Callable[[int], int] = ranks_per_node_setting,
+        timeout: float = PEER_TIMEOUT_SECONDS,
     ) -> None:
         """
         Args:
@@ -56,6 +65,7 @@ class World:
             raise refused(
                 "group = None and comm = None; one must be given: pass a torch.distributed group or mpi4py's"
             )
+        self.timeout = timeout
         with contextlib.ExitStack() as reserved:
 
             def mine() -> Tuple[int, Optional[Tuple[str, int, str]]]:
@@ -104,9 +114,16 @@ class World:
     def most(self, value: int) -> int:
         """The largest `value` of all ranks; collective."""
         return max(
-            int.from_bytes(mine, "little")
-            for mine in self.group.all_gather(value.to_bytes(8, "little"))
+            int.from_bytes(mine, "little") for mine in self.all_gather(value.to_bytes(8, "little"))
         )
+
+    def all_gather(self, data: bytes) -> List[bytes]:
+        """The bytes of all ranks, as many on each; collective."""
+        return self.group.all_gather(data, self.timeout)
+
+    def barrier(self) -> None:
+        """Returns when all ranks have called it."""
+        self.group.barrier(self.timeout)
 
     def close(self) -> None:
         self.group.close()

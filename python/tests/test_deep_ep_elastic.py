@@ -678,7 +678,7 @@ def sizes_and_surroundings(group):
 
 
 def a_silent_rank(group):
-    """An operation fails after num_gpu_timeout_secs; the buffer works again after reset."""
+    """Operations and barriers fail after num_gpu_timeout_secs; the buffer works again after reset."""
     import ep4j
 
     world = World(group, [5, 6], 12)
@@ -696,6 +696,15 @@ def a_silent_rank(group):
     dist.barrier()
     buffer.reset()
     _round_trip(buffer, world, wanted)
+    buffer.barrier()
+    if world.rank == 0:
+        try:
+            buffer.barrier()
+        except ep4j.GroupTimeout as error:
+            assert "rank 1 is missing after 1 s" in str(error), error
+        else:
+            raise AssertionError("a barrier without the other rank has ended")
+    dist.barrier()
     buffer.destroy()
     return True
 

@@ -186,7 +186,25 @@ def warmed_up(group):
     return True
 
 
+def limits(group):
+    """The seconds for which operations of each kind of shape wait for a silent rank, and collectives of the group."""
+    buffer, hybrid = _buffer(group), _hybrid(group)
+    assert _exchange(buffer) == [0, 1]
+    x, ids = torch.ones(4, HIDDEN).bfloat16(), torch.arange(8).view(4, 2) % 4
+    buffer.low_latency_dispatch(x, ids, 4, 4)
+    hybrid.dispatch(hidden=x, topk_idx=ids, num_of_experts=4)
+    found = [buffer._world.timeout, hybrid._world.timeout]
+    for shapes in (buffer._shapes, hybrid._shapes):
+        for kind in ("throughput", "low latency"):
+            found += [opened.config.timeout for opened in shapes.all(kind)]
+    buffer.destroy()
+    return found
+
+
 class WorldsTest(unittest.TestCase):
+    def test_silent_ranks_have_the_time_of_deep_ep(self):
+        self.assertEqual(deep_ep_ranks.run(2, limits), [[100.0] * 5] * 2)
+
     def test_shapes_survive_their_warm_up(self):
         self.assertEqual(deep_ep_ranks.run(2, warmed_up), [True] * 2)
 
