@@ -135,12 +135,12 @@ class ElasticBuffer(RefusedOperations, Lifetime):
         self.scaleout_rank_idx, self.scaleup_rank_idx = divmod(
             self.rank_idx, self.num_scaleup_ranks
         )
-        self._max_tokens = num_max_tokens_per_rank  # of the buffers that the next dispatch uses
         self._streams = CommunicationStream()
         self._shapes = Shapes(
             self._world,
             num_bytes,
             "num_bytes",
+            num_max_tokens_per_rank,
             **_row_type(allow_multiple_reduction),
         )
         self._sms = self._usual_sms()
@@ -491,11 +491,11 @@ class ElasticBuffer(RefusedOperations, Lifetime):
 
     def _shape(self, rows: Rows, top_k: int, experts: int, most: int) -> Shape:
         """The buffer for batches of up to `most` tokens. All ranks pass the same number, so all open a larger one."""
-        largest = self._max_tokens
+        largest = self._shapes.max_tokens
         if most > largest:
             # At least twice as large: all buffers of a shape then take no more memory than two of the last one.
             largest = max(most, 2 * largest)
-        shape = self._shapes.throughput(
+        return self._shapes.throughput(
             engine_of(rows.x),
             rows.hidden,
             top_k,
@@ -504,9 +504,6 @@ class ElasticBuffer(RefusedOperations, Lifetime):
             fixed_tokens=largest,
             ranks_per_node=self._world.declared_ranks_per_node,
         )
-        # Assigned after the open: if it fails, the next dispatch uses the present buffer.
-        self._max_tokens = largest
-        return shape
 
 
 def _row_type(allow_multiple_reduction: bool) -> Dict[str, Any]:

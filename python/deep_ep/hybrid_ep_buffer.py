@@ -133,18 +133,17 @@ class HybridEPBuffer:
         self.num_of_nodes = self.group_size // per_node
         self._declared_ranks_per_node = declared
         self._hidden = hidden_dim
-        self._max_tokens = max_num_of_tokens_per_rank
         self._local_experts = num_local_experts
         self._sms = {"dispatch": num_sms_dispatch_api, "combine": num_sms_combine_api}
         self._top_k: Dict[int, int] = {}  # by number of experts, agreed among the ranks
-        self._shapes = Shapes(self._world, None)
+        self._shapes = Shapes(self._world, None, max_tokens=max_num_of_tokens_per_rank)
 
     @property
     def configurer(self) -> Configurer:
         return Configurer(
             BufferSizes(
                 self._hidden,
-                self._max_tokens,
+                self._shapes.max_tokens,
                 self._local_experts,
                 self.num_of_hybrid_ep_ranks_per_nvlink_domain,
                 self.num_of_nodes,
@@ -156,7 +155,7 @@ class HybridEPBuffer:
 
     def update_template_config(self, **settings: Any) -> "HybridConfig":
         """The settings that were passed: ep4j has no kernel templates to tune."""
-        return HybridConfig(self._hidden, self._max_tokens, self._local_experts, settings)
+        return HybridConfig(self._hidden, self._shapes.max_tokens, self._local_experts, settings)
 
     @without_modes
     def dispatch(
@@ -535,9 +534,9 @@ class HybridEPBuffer:
     def _shape(
         self, hidden: torch.Tensor, choices: torch.Tensor, experts: int, alignment: int
     ) -> Shape:
-        fits = hidden.shape[0] <= self._max_tokens
-        largest = self._max_tokens if fits else self._grown(hidden)
-        shape = self._shapes.throughput(
+        fits = hidden.shape[0] <= self._shapes.max_tokens
+        largest = self._shapes.max_tokens if fits else self._grown(hidden)
+        return self._shapes.throughput(
             engine_of(hidden),
             hidden.shape[1],
             choices.shape[1],
@@ -548,14 +547,11 @@ class HybridEPBuffer:
             expert_alignment=max(alignment, _USUAL_ALIGNMENT),
             ranks_per_node=self._declared_ranks_per_node,
         )
-        # Assigned after the open: if it fails, the next dispatch uses the present buffer.
-        self._max_tokens = largest
-        return shape
 
     def _grown(self, hidden: torch.Tensor) -> int:
         """Tokens a rank of a buffer for the largest batch of any rank; collective."""
         tokens = hidden.shape[0]
-        what = f"a batch has {tokens} tokens; the buffer takes {self._max_tokens} a rank"
+        what = f"a batch has {tokens} tokens; the buffer takes {self._shapes.max_tokens} a rank"
         if hidden.is_cuda and torch.cuda.is_current_stream_capturing():
             raise refused(
                 f"{what}, and cannot grow while a CUDA graph is captured: call once outside with the largest batch",
@@ -563,7 +559,7 @@ class HybridEPBuffer:
             )
         try:
             # At least twice as large: all buffers then take no more memory than two of the last one.
-            return max(self._world.most(tokens), 2 * self._max_tokens)
+            return max(self._world.most(tokens), 2 * self._shapes.max_tokens)
         except (ep4j.PeerLost, ep4j.GroupTimeout) as error:
             raise type(error)(
                 f"{error}; {what}, and all ranks together open a larger one: let all pass more than that in the same"

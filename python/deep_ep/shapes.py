@@ -56,15 +56,19 @@ class Shapes:
         world: World,
         granted_bytes: Optional[int],
         granted_as: str = "num_nvl_bytes + num_rdma_bytes",
+        max_tokens: int = 0,
         **settings: Any,
     ) -> None:
         """
         Args:
             granted_bytes: memory that the caller grants; None: what it takes.
             granted_as: the caller's name of it.
+            max_tokens: tokens a rank of the first buffer, where the caller opens larger buffers itself.
             settings: fields of the BufferConfig of each high-throughput buffer.
         """
         self.world = world
+        #: Tokens a rank of the largest buffer that the ranks have opened; first those that the caller has named.
+        self.max_tokens = max_tokens
         self._granted = granted_bytes
         self._granted_as = granted_as
         self._settings = settings
@@ -137,7 +141,7 @@ class Shapes:
     def grow(self, shape: Shape, tokens: int) -> None:
         """Opens a larger buffer in the place of one; collective. `tokens`: those of this rank's batch.
 
-        A failure leaves the present buffer in its place; the ranks have not sent their batches.
+        Where the ranks cannot open it, the present buffer stays in its place. They have not sent their batches.
         """
         key = next(key for key, opened in self._open.items() if opened is shape)
         try:
@@ -146,6 +150,8 @@ class Shapes:
             config = self._agreed(shape.buffer.config, max(tokens, 2 * shape.max_tokens))
             self._keep(key, config, shape.demand)
         except (ep4j.PeerLost, ep4j.PeerTimeout) as error:
+            if self._open[key] is not shape:
+                raise  # The larger buffer is open: its warm-up has failed.
             raise type(error)(
                 f"{error}; a rank has more than the {shape.max_tokens} tokens that the buffer for"
                 f" hidden = {shape.buffer.config.hidden} takes, and only all ranks together open a larger one: after"
@@ -154,7 +160,6 @@ class Shapes:
                 error.code,
                 error.rank,
             ) from error
-        self._outgrown.append(shape)
 
     def low_latency(
         self,
@@ -248,10 +253,17 @@ class Shapes:
                 stacklevel=5,
             )
         shape = Shape(ep4j.Buffer(self.world.group, config), demand)
-        if shape.on_gpu:
-            self.warm_up(shape.buffer)
+        # Kept in front of the warm-up. All ranks have opened the buffer, but a warm-up may fail on some of them, as where
+        # the memory of one GPU runs out. A rank that then dropped the buffer would open another one alone, and would reset
+        # fewer buffers than the others do. A buffer without a warm-up works after reset(), slower in its first calls.
+        outgrown = self._open.get(key)
+        if outgrown is not None:
+            self._outgrown.append(outgrown)
         self._open[key] = shape
         self._used = used
+        self.max_tokens = max(self.max_tokens, config.max_tokens)
+        if shape.on_gpu:
+            self.warm_up(shape.buffer)
         return shape
 
     def warm_up(self, buffer: "ep4j.Buffer") -> None:
