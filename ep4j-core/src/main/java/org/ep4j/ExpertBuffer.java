@@ -121,7 +121,8 @@ public interface ExpertBuffer extends AutoCloseable {
   OptionalInt deviceOrdinal();
 
   /**
-   * Counts tokens per rank, node and expert. Local: sends nothing.
+   * Counts tokens per rank, node and expert. Local: sends nothing. Does not wait for work of a
+   * stream that still writes the routing; a {@link RoutingCounter} counts in the order of a stream.
    *
    * @param routing expert ids [T, K], T at most {@link HighThroughputConfig#maxTokens()}
    * @throws InvalidArgumentException if a shape is invalid or, on the host engine, an id is invalid
@@ -352,7 +353,7 @@ public interface ExpertBuffer extends AutoCloseable {
   /**
    * Writes 1 for each masked rank and 0 for the others into {@code mask}, INT32 [R]. With a device
    * engine {@code mask} may be in memory of its device; the call returns after the copy, and does
-   * not wait for work that still reads {@code mask}.
+   * not wait for work that still uses {@code mask}.
    */
   void queryMask(Tensor mask);
 

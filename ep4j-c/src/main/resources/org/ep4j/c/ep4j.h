@@ -549,7 +549,8 @@ typedef struct ep4j_api {
 
   /* High throughput. */
 
-  /* Counts tokens per rank, node and expert of topk_idx [T, K]; local. `experts` as in dispatch. */
+  /* Counts tokens per rank, node and expert of topk_idx [T, K]; local. `experts` as in dispatch. Does not wait
+     for a stream that still writes topk_idx; routing_counter_count takes a stream. */
   int32_t (*dispatch_layout)(ep4j_buffer buffer, const ep4j_tensor *topk_idx, int32_t experts,
                              ep4j_layout_result *result);
   /* Sends rows to the ranks of their experts; collective. Bits of rows and scales do not change. */
@@ -584,7 +585,8 @@ typedef struct ep4j_api {
 
   int32_t (*mask_set)(ep4j_buffer buffer, int32_t rank, int32_t masked);
   int32_t (*mask_get)(ep4j_buffer buffer, int32_t rank, int32_t *masked);
-  /* Writes 1 for masked ranks and 0 for others, INT32 [R], also on the buffer's GPU. */
+  /* Writes 1 for masked ranks and 0 for others, INT32 [R], also on the buffer's GPU. Does not wait for a stream
+     that still uses the tensor. */
   int32_t (*mask_read)(ep4j_buffer buffer, const ep4j_tensor *mask);
   /* Unmasks all ranks; on all ranks, while none is inside a low-latency operation. */
   int32_t (*mask_clear)(ep4j_buffer buffer);
@@ -597,9 +599,10 @@ typedef struct ep4j_api {
      take); returns its error. *done: whether it has ended. */
   int32_t (*event_wait)(ep4j_event event, int64_t timeout_ms, int32_t *done);
 
-  /* Tensors, and routings as dense matrices. */
+  /* Tensors, and routings as dense matrices. These functions do not wait for a stream that still writes an
+     argument or reads a result. */
 
-  /* Copies all elements to host memory. Does not wait for a stream that still writes the tensor. */
+  /* Copies all elements to host memory. */
   int32_t (*tensor_read)(const ep4j_tensor *tensor, void *target);
   /* Copies all elements from host memory. */
   int32_t (*tensor_write)(const ep4j_tensor *tensor, const void *source);
