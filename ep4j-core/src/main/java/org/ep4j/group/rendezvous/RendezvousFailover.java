@@ -68,10 +68,7 @@ final class RendezvousFailover {
    */
   Group form() {
     while (true) {
-      Departure own = state.departure(group.rank());
-      if (own != null) {
-        throw leaderFailed(own.report());
-      }
+      requireInGroup();
       int leader = leader();
       try {
         Group next = leader == group.rank() ? host() : follow(leader);
@@ -79,8 +76,9 @@ final class RendezvousFailover {
           return next;
         }
       } catch (JoinRefusedException e) {
+        requireInGroup();
         if (e.reason() == JoinRefusedException.Reason.DECLARED_DEAD) {
-          throw leaderFailed(String.valueOf(e.getMessage()));
+          throw outOfGroup(String.valueOf(e.getMessage()));
         }
         if (e.reason() != JoinRefusedException.Reason.CLOSED) {
           throw e;
@@ -95,8 +93,10 @@ final class RendezvousFailover {
               e);
         }
       } catch (GroupTimeoutException e) {
+        requireInGroup();
         throw e.missing().length == 0 ? e : unreachable(e);
       } catch (IOException e) {
+        requireInGroup();
         throw new GroupException(ErrorCode.GROUP_FAILED, call + ": " + e, e);
       }
       if (deadline.expired()) {
@@ -119,7 +119,18 @@ final class RendezvousFailover {
     return aim == Question.SURVIVORS ? ErrorCode.SURVIVORS_TIMEOUT : ErrorCode.READMIT_TIMEOUT;
   }
 
-  private PeerLostException leaderFailed(String why) {
+  /**
+   * A rank that is out forms no group, because the others form theirs without it. It may learn that
+   * at any time: from the others, or from the length of a stop of this process.
+   */
+  private void requireInGroup() {
+    Departure own = state.departure(group.rank());
+    if (own != null) {
+      throw outOfGroup(own.report());
+    }
+  }
+
+  private PeerLostException outOfGroup(String why) {
     return PeerLostException.ofCaller(call, group.rank(), why);
   }
 
@@ -177,11 +188,17 @@ final class RendezvousFailover {
   }
 
   private Group join(GroupConfig next, @Nullable Rendezvous own) throws IOException {
-    if (aim == Question.SURVIVORS) {
-      return GroupJoin.join(next, own, deadline, false);
+    if (aim == Question.SAME_GROUP) {
+      group.moveTo(next, own, deadline);
+      return group;
     }
-    group.moveTo(next, own, deadline);
-    return group;
+    TcpGroup survivors = GroupJoin.join(next, own, deadline, false);
+    Departure out = state.departure(group.rank());
+    if (out != null) {
+      survivors.fail(out.report());
+      throw outOfGroup(out.report());
+    }
+    return survivors;
   }
 
   private BlockingFrameChannel ask(int rank, Question question) throws IOException {
@@ -225,13 +242,18 @@ final class RendezvousFailover {
           return frame.body().getInt();
         }
         case Frames.VERDICT -> {
-          state.depart(group.rank(), new Departure(false, Frames.text(frame.body())));
+          judged(frame);
           return 0;
         }
         default -> throw channel.wrongProtocol("a frame of type " + frame.type(), null);
       }
     }
     return 0;
+  }
+
+  /** A rank says that this one is out. */
+  private void judged(Frame verdict) {
+    state.depart(group.rank(), new Departure(false, Frames.text(verdict.body())));
   }
 
   private Group host() throws IOException {
@@ -273,10 +295,18 @@ final class RendezvousFailover {
     return incarnations;
   }
 
-  /** Exempts a rank from the new group when it is lost. */
+  /** Exempts a rank from the new group when it is lost; ends the rendezvous if this rank is. */
   private void probe(int rank, Rendezvous rendezvous) {
     while (!formed) {
       String why = state.isAlive(rank) ? whyLost(rank) : "";
+      Departure own = state.departure(group.rank());
+      if (own != null) {
+        // The others do not come: the join here ends, and the ranks that have joined ask another.
+        rendezvous.close(
+            "rank %d, which hosts it, is out of the group: %s"
+                .formatted(group.rank(), own.report()));
+        return;
+      }
       if (why != null && !formed) {
         state.depart(rank, Departure.lost(why));
         rendezvous.exempt(rank);
@@ -290,11 +320,23 @@ final class RendezvousFailover {
     }
   }
 
+  /** Null if the rank is alive, also when it is this rank that counts as lost there. */
   private @Nullable String whyLost(int rank) {
     try (BlockingFrameChannel channel = ask(rank, Question.PROBE)) {
       Deadline wait = deadline.orAfter(config.livenessTimeout());
-      byte type = channel.receive(Frames.MAX_BEFORE_PROOF, wait).type();
-      return type == Frames.PING ? null : "it answered a probe with a frame of type " + type;
+      Frame frame = channel.receive(Frames.MAX_BEFORE_PROOF, wait);
+      switch (frame.type()) {
+        case Frames.PING -> {
+          return null;
+        }
+        case Frames.VERDICT -> {
+          judged(frame);
+          return null;
+        }
+        default -> {
+          return "it answered a probe with a frame of type " + frame.type();
+        }
+      }
     } catch (SocketTimeoutException e) {
       return deadline.expired() ? null : "it did not answer at its peer port";
     } catch (JoinRefusedException e) {

@@ -172,7 +172,8 @@ public final class TcpGroup extends MemberGroup implements FrameConnection.Liste
   }
 
   private void move(JoinClient.Admission admission, CompletableFuture<Boolean> moved) {
-    if (closing) {
+    // A rank that is out stays out: the welcome would declare it alive again.
+    if (closing || state.departure(rank()) != null) {
       admission.channel().close();
       moved.complete(false);
       return;
@@ -220,7 +221,8 @@ public final class TcpGroup extends MemberGroup implements FrameConnection.Liste
     reactor.post(
         () -> {
           asked = answer;
-          if (rendezvousLost || closing) {
+          // Down also without a loss of the rendezvous: by its verdict, which no answer follows.
+          if (closing || state.isDown()) {
             answer.complete(Answer.LOST);
           } else {
             connection.send(Frames.empty(Frames.ADMIT));
