@@ -168,6 +168,34 @@ class GroupOfProcessesTest {
   }
 
   @Test
+  void theHostStoppedWhileRanksWaitAtItsRendezvousIsReplaced() throws Exception {
+    start(4, Duration.ofSeconds(4));
+    rank(0).send("survivors 60000");
+    rank(1).send("survivors 9000");
+    rank(2).send("survivors 60000");
+    // They wait for rank 3 at the rendezvous of rank 0.
+    Thread.sleep(2000);
+    rank(0).stop();
+    // It is not rank 3 that is missing.
+    assertThat(rank(1).answer())
+        .startsWith(
+            "GroupTimeoutException: "
+                + ErrorCode.SURVIVORS_TIMEOUT.message(
+                    "survivors: rank 0, which hosts the rendezvous, does not answer there"));
+    rank(1).send("survivors 60000");
+    rank(3).send("survivors 60000");
+    for (int rank = 1; rank < 4; rank++) {
+      assertThat(rank(rank).answer()).isEqualTo("now " + (rank - 1) + "/3");
+    }
+    rank(0).resume();
+    assertThat(rank(0).answer())
+        .startsWith(
+            "PeerLostException: "
+                + ErrorCode.RANK_LOST.message("survivors: this rank (0) is out of the group"));
+    assertAll("barrier 10000", "passed", 1, 2, 3);
+  }
+
+  @Test
   void ranksContinueWithoutAKilledLauncher() throws Exception {
     try (RankProcess launcher = new RankProcess(Map.of(), "host", "2")) {
       int port = Integer.parseInt(launcher.answer().substring("port ".length()));

@@ -38,11 +38,6 @@ import org.jspecify.annotations.Nullable;
  * answer, so no member has a part in flight.
  */
 final class Coordinator {
-  /**
-   * Maximum silence of a client while the group forms: hosts are then busy with the start of JVMs.
-   */
-  private static final Duration FORMING_LIVENESS = Duration.ofSeconds(10);
-
   /** Bytes for all members that leave together: longer frames gain nothing from it. */
   private static final int MAX_TOGETHER = 64 << 10;
 
@@ -102,8 +97,7 @@ final class Coordinator {
   private final BitSet exempt;
   private final List<Member> members = new ArrayList<>();
   private final @Nullable Departure[] departures;
-  private final RejoinRequests rejoins = new RejoinRequests(FORMING_LIVENESS, this::rejoining);
-
+  private final RejoinRequests rejoins;
   private final Observers observers = new Observers(this::ask);
 
   /** Frames of this round for all members, in their order; {@link #deliver} sends them. */
@@ -130,6 +124,7 @@ final class Coordinator {
     this.onEnd = onEnd;
     this.memberByIndex = new Member[plan.members()];
     this.departures = new Departure[plan.members()];
+    this.rejoins = new RejoinRequests(GroupPlan.whileForming(plan.liveness()), this::rejoining);
     this.exempt = (BitSet) plan.exempt().clone();
     this.ranks = new int[plan.members()];
     Arrays.fill(ranks, -1);
@@ -187,7 +182,7 @@ final class Coordinator {
     memberByIndex[join.id()] = member;
     connection.listener(member);
     connection.trust();
-    connection.livenessTimeout(FORMING_LIVENESS);
+    connection.livenessTimeout(GroupPlan.whileForming(plan.liveness()));
     connection.send(Frames.pending(missing()));
     formIfComplete();
   }

@@ -26,6 +26,18 @@ record GroupPlan(
     int hostIndex,
     Duration liveness,
     @Nullable List<Integer> incarnations) {
+  /** Hosts are busy with the start of JVMs while a group forms. */
+  private static final Duration SHORTEST_FORMING_LIVENESS = Duration.ofSeconds(10);
+
+  /**
+   * Silence after which a rank or a rendezvous is declared dead while ranks wait for others.
+   *
+   * @param liveness the same in the group, which heartbeats and longer pauses may need
+   */
+  static Duration whileForming(Duration liveness) {
+    return liveness.compareTo(SHORTEST_FORMING_LIVENESS) > 0 ? liveness : SHORTEST_FORMING_LIVENESS;
+  }
+
   /** A group in which every index must be occupied. */
   static GroupPlan of(GroupConfig config, int hostIndex, String jobId) {
     return new GroupPlan(

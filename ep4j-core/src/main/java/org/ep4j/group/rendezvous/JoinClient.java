@@ -183,7 +183,7 @@ final class JoinClient {
 
   private Welcome awaitWelcome(BlockingFrameChannel channel) throws IOException {
     while (true) {
-      Frame frame = channel.receive(Frames.MAX, deadline);
+      Frame frame = next(channel);
       switch (frame.type()) {
         case Frames.PENDING -> {
           missing = Frames.pending(frame.body());
@@ -199,6 +199,31 @@ final class JoinClient {
         }
         default -> throw channel.wrongProtocol("a frame of type " + frame.type(), null);
       }
+    }
+  }
+
+  /**
+   * The next frame of the rendezvous, which sends one at each of its heartbeats.
+   *
+   * @throws SocketTimeoutException also if a rendezvous is silent for too long in whose place
+   *     another one may come. A rank that joins a job has but this one, and a second JOIN would
+   *     meet the first one there.
+   */
+  private Frame next(BlockingFrameChannel channel) throws IOException {
+    boolean replaceable = here == null && !awaitsListener;
+    Deadline stale = Deadline.after(config.livenessTimeout());
+    try {
+      return channel.receive(
+          Frames.MAX,
+          replaceable
+              ? deadline.orAfter(GroupPlan.whileForming(config.livenessTimeout()))
+              : deadline);
+    } catch (SocketTimeoutException e) {
+      if (stale.expired()) {
+        // The ranks that it named may have come since.
+        missing = new int[0];
+      }
+      throw e;
     }
   }
 

@@ -94,7 +94,7 @@ final class RendezvousFailover {
         }
       } catch (GroupTimeoutException e) {
         requireInGroup();
-        throw e.missing().length == 0 ? e : unreachable(e);
+        throw unreachable(leader, e);
       } catch (IOException e) {
         requireInGroup();
         throw new GroupException(ErrorCode.GROUP_FAILED, call + ": " + e, e);
@@ -134,12 +134,25 @@ final class RendezvousFailover {
     return PeerLostException.ofCaller(call, group.rank(), why);
   }
 
-  private GroupTimeoutException unreachable(GroupTimeoutException e) {
+  private GroupTimeoutException unreachable(int leader, GroupTimeoutException e) {
+    if (e.missing().length == 0) {
+      return leader == group.rank() ? e : silent(leader, e);
+    }
     return new GroupTimeoutException(
         code(),
         "%1$s: %2$s after %3$s: call %1$s() on all live ranks"
             .formatted(call, MissingRanks.text(e.missing()), deadline.text()),
         e.missing(),
+        e);
+  }
+
+  private GroupTimeoutException silent(int leader, GroupTimeoutException e) {
+    return new GroupTimeoutException(
+        code(),
+        ("%1$s: rank %2$d, which hosts the rendezvous, does not answer there after %3$s: find out"
+                + " whether its process is stopped, and call %1$s() again on all live ranks")
+            .formatted(call, leader, deadline.text()),
+        new int[] {leader},
         e);
   }
 

@@ -15,6 +15,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import org.ep4j.group.Group;
+import org.ep4j.group.GroupConfig;
 import org.ep4j.group.GroupTimeoutException;
 import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
@@ -283,6 +284,22 @@ class HostileClientTest {
       try (TcpWorld world = new TcpWorld(2)) {
         assertLoses(world, bad, "it sent an invalid notice");
       }
+    }
+  }
+
+  /** Pauses are as long as the job allows them, also before it has formed. */
+  @Test
+  void aClientThatIsSilentWithinTheLivenessTimeoutStillJoins() throws Exception {
+    GroupConfig patient =
+        TcpWorld.config(2).toBuilder()
+            .livenessTimeout(LONG.multipliedBy(2))
+            .joinTimeout(LONG.multipliedBy(2))
+            .build();
+    try (TcpWorld other = new TcpWorld(patient);
+        BlockingFrameChannel pausing = channel(other)) {
+      pausing.send(Frames.join(new Frames.Join(1, 2, 1, 1, "")));
+      Thread.sleep(Duration.ofSeconds(11));
+      assertThat(other.join(other.rank(0).build()).isAlive(1)).isTrue();
     }
   }
 
