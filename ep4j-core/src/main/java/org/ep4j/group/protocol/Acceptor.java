@@ -69,7 +69,7 @@ public final class Acceptor implements Reactor.Handler {
     this.purpose = purpose;
     this.admit = admit;
     this.maxUnauthenticated = ranks + MORE_UNAUTHENTICATED;
-    channel = ServerSocketChannel.open();
+    channel = LocalLackException.opened(ServerSocketChannel::open);
     boolean done = false;
     try {
       channel.bind(address, maxUnauthenticated);

@@ -4,6 +4,7 @@ import java.io.Closeable;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.net.BindException;
 import java.net.ConnectException;
 import java.net.InetSocketAddress;
 import java.net.SocketTimeoutException;
@@ -42,6 +43,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
   /**
    * Connects; both sides prove that they know the secret.
    *
+   * @throws LocalLackException if this process cannot open a connection to any peer
    * @throws IOException if no process listens, or the peer closes the connection or does not
    *     answer: a retry may help
    * @throws JoinRefusedException if a retry does not help
@@ -53,7 +55,8 @@ public final class BlockingFrameChannel implements AutoCloseable {
       throw new UnknownHostException(
           "unknown host " + address.getHostString() + ": correct the host name");
     }
-    BlockingFrameChannel channel = new BlockingFrameChannel(SocketChannel.open(), address);
+    SocketChannel opened = LocalLackException.opened(SocketChannel::open);
+    BlockingFrameChannel channel = new BlockingFrameChannel(opened, address);
     boolean done = false;
     try {
       channel.connect(deadline);
@@ -68,14 +71,19 @@ public final class BlockingFrameChannel implements AutoCloseable {
   }
 
   private void connect(Deadline deadline) throws IOException {
-    channel.socket().connect(address, deadline.remainingMillis());
+    try {
+      channel.socket().connect(address, deadline.remainingMillis());
+    } catch (BindException e) {
+      // No local port is free, or this host forbids the connection.
+      throw new LocalLackException(e);
+    }
     channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
     if (local().equals(channel.getRemoteAddress())) {
       // If no process listens on a port of the ephemeral range, TCP can connect a socket to itself.
       throw new ConnectException("Connection refused");
     }
     channel.configureBlocking(false);
-    Selector opened = Selector.open();
+    Selector opened = LocalLackException.opened(Selector::open);
     selector = opened;
     channel.register(opened, SelectionKey.OP_READ);
   }

@@ -1,7 +1,6 @@
 package org.ep4j.group.protocol;
 
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.lang.System.Logger;
 import java.nio.channels.CancelledKeyException;
 import java.nio.channels.SelectableChannel;
@@ -15,6 +14,7 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Consumer;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.group.GroupException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -66,14 +66,16 @@ public final class Reactor implements AutoCloseable {
    * @param interval of ticks
    * @param liveness after a stall of about this length the peers may have declared this process
    *     dead
+   * @throws GroupException if no file descriptor is free
    */
   public Reactor(String name, Duration interval, Duration liveness) {
     try {
       selector = Selector.open();
     } catch (IOException e) {
-      throw new UncheckedIOException(
-          ErrorCode.GROUP_FAILED.message(
-              "cannot open a selector: check the limit of open files (ulimit -n)"),
+      throw new GroupException(
+          ErrorCode.GROUP_FAILED,
+          "this process cannot open a selector (%s): raise its limit of open files (ulimit -n)"
+              .formatted(e.getMessage()),
           e);
     }
     tickNanos = interval.toNanos();

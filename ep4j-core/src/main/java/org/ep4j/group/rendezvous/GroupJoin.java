@@ -2,6 +2,7 @@ package org.ep4j.group.rendezvous;
 
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.util.function.Function;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
@@ -42,10 +43,9 @@ public final class GroupJoin {
     }
     requirePort(config);
     Deadline deadline = Deadline.after(config.joinTimeout());
-    Reactor reactor = reactor(config);
     try {
       return join(
-          config, null, reactor, new JoinClient(config, null, deadline, reactor, true, true));
+          config, null, reactor -> new JoinClient(config, null, deadline, reactor, true, true));
     } catch (IOException e) {
       throw new GroupException(
           ErrorCode.JOIN_FAILED,
@@ -66,11 +66,6 @@ public final class GroupJoin {
     }
   }
 
-  private static Reactor reactor(GroupConfig config) {
-    return new Reactor(
-        "ep4j-group-" + config.rank(), config.heartbeatInterval(), config.livenessTimeout());
-  }
-
   /**
    * Joins at the rendezvous that the configuration names.
    *
@@ -81,22 +76,24 @@ public final class GroupJoin {
   static TcpGroup join(
       GroupConfig config, @Nullable Rendezvous own, Deadline deadline, boolean awaitsListener)
       throws IOException {
-    Reactor reactor = reactor(config);
     InetSocketAddress here = own == null ? null : own.reachedFromHere();
     return join(
         config,
         own,
-        reactor,
-        new JoinClient(config, here, deadline, reactor, awaitsListener, false));
+        reactor -> new JoinClient(config, here, deadline, reactor, awaitsListener, false));
   }
 
   private static TcpGroup join(
-      GroupConfig config, @Nullable Rendezvous own, Reactor reactor, JoinClient client)
+      GroupConfig config, @Nullable Rendezvous own, Function<Reactor, JoinClient> client)
       throws IOException {
     String failure = "rank " + config.rank() + ", which hosts it, could not join";
+    Reactor reactor = null;
     boolean done = false;
     try {
-      TcpGroup group = new TcpGroup(config, client.join(), reactor, own);
+      reactor =
+          new Reactor(
+              "ep4j-group-" + config.rank(), config.heartbeatInterval(), config.livenessTimeout());
+      TcpGroup group = new TcpGroup(config, client.apply(reactor).join(), reactor, own);
       group.start();
       done = true;
       return group;
@@ -105,7 +102,9 @@ public final class GroupJoin {
       throw e;
     } finally {
       if (!done) {
-        reactor.close();
+        if (reactor != null) {
+          reactor.close();
+        }
         if (own != null) {
           own.close(failure);
         }

@@ -21,6 +21,7 @@ import org.ep4j.group.protocol.Frames;
 import org.ep4j.group.protocol.Frames.Frame;
 import org.ep4j.group.protocol.Frames.Join;
 import org.ep4j.group.protocol.Frames.Welcome;
+import org.ep4j.group.protocol.LocalLackException;
 import org.ep4j.group.protocol.MissingRanks;
 import org.ep4j.group.protocol.Reactor;
 import org.ep4j.group.protocol.RetryDelay;
@@ -256,7 +257,7 @@ final class JoinClient {
           last.getMessage()
               + ": check that it is an ep4j rendezvous, that its process is not stopped, and that"
               + " its log reports no lack of file descriptors";
-    } else if (isLocal(last)) {
+    } else if (last instanceof LocalLackException) {
       what =
           "this process cannot open a connection (%s): raise its limit of open files (ulimit -n)"
               .formatted(last.getMessage());
@@ -283,11 +284,6 @@ final class JoinClient {
                 what),
         missing,
         last);
-  }
-
-  /** Whether this process, and not the network or the rendezvous, is the cause. */
-  private static boolean isLocal(IOException failure) {
-    return failure.getMessage() != null && failure.getMessage().contains("Too many open files");
   }
 
   private void pause(long millis) {

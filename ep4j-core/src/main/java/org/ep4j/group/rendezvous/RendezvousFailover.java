@@ -23,6 +23,7 @@ import org.ep4j.group.protocol.Frames;
 import org.ep4j.group.protocol.Frames.Frame;
 import org.ep4j.group.protocol.Frames.Question;
 import org.ep4j.group.protocol.GroupState;
+import org.ep4j.group.protocol.LocalLackException;
 import org.ep4j.group.protocol.MissingRanks;
 import org.ep4j.group.protocol.RetryDelay;
 import org.jspecify.annotations.Nullable;
@@ -175,6 +176,13 @@ final class RendezvousFailover {
       return leaderLost(leader, "it did not answer at its peer port");
     } catch (JoinRefusedException e) {
       return leaderLost(leader, String.valueOf(e.getMessage()));
+    } catch (LocalLackException e) {
+      throw new GroupException(
+          ErrorCode.JOIN_FAILED,
+          ("%1$s: this process cannot open a connection to rank %2$d (%3$s): raise its limit of open"
+                  + " files (ulimit -n), and call %1$s() again")
+              .formatted(call, leader, e.getMessage()),
+          e);
     } catch (IOException e) {
       return leaderLost(leader, "its peer port is closed (" + e.getMessage() + ")");
     }
@@ -333,7 +341,7 @@ final class RendezvousFailover {
     }
   }
 
-  /** Null if the rank is alive, also when it is this rank that counts as lost there. */
+  /** Null if the rank is alive, also when it is this rank that counts as lost there; or unknown. */
   private @Nullable String whyLost(int rank) {
     try (BlockingFrameChannel channel = ask(rank, Question.PROBE)) {
       Deadline wait = deadline.orAfter(config.livenessTimeout());
@@ -354,6 +362,9 @@ final class RendezvousFailover {
       return deadline.expired() ? null : "it did not answer at its peer port";
     } catch (JoinRefusedException e) {
       return e.getMessage();
+    } catch (LocalLackException e) {
+      // The next probe may have what this one lacked.
+      return null;
     } catch (IOException e) {
       return "its peer port is closed (" + e.getMessage() + ")";
     }
