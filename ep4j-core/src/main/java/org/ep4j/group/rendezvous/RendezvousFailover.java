@@ -50,6 +50,9 @@ final class RendezvousFailover {
   private final Deadline deadline;
   private volatile boolean formed;
 
+  /** The leader whose last answer was missing; -1 if it answered, or none was asked. */
+  private int suspected = -1;
+
   /**
    * @param aim {@code SURVIVORS} for a new group, or {@code SAME_GROUP}
    */
@@ -172,8 +175,9 @@ final class RendezvousFailover {
     int port;
     try (BlockingFrameChannel channel = ask(leader, aim)) {
       port = awaitHosting(channel, leader);
+      suspected = -1;
     } catch (SocketTimeoutException e) {
-      return leaderLost(leader, "it did not answer at its peer port");
+      return unanswered(leader, "it did not answer at its peer port");
     } catch (JoinRefusedException e) {
       return leaderLost(leader, String.valueOf(e.getMessage()));
     } catch (LocalLackException e) {
@@ -184,7 +188,7 @@ final class RendezvousFailover {
               .formatted(call, leader, e.getMessage()),
           e);
     } catch (IOException e) {
-      return leaderLost(leader, "its peer port is closed (" + e.getMessage() + ")");
+      return unanswered(leader, "its peer port is closed (" + e.getMessage() + ")");
     }
     if (port == 0) {
       return null;
@@ -195,6 +199,18 @@ final class RendezvousFailover {
       // The leader died or aborted meanwhile: the next question to its peer port decides.
       return null;
     }
+  }
+
+  /**
+   * The leader is lost if it does not answer a second time, either. This process may have been
+   * stopped while it asked: its time is over then, and the peer has closed the connection.
+   */
+  private @Nullable Group unanswered(int leader, String why) {
+    if (suspected == leader) {
+      return leaderLost(leader, why);
+    }
+    suspected = leader;
+    return null;
   }
 
   private @Nullable Group leaderLost(int leader, String why) {
@@ -318,8 +334,10 @@ final class RendezvousFailover {
 
   /** Exempts a rank from the new group when it is lost; ends the rendezvous if this rank is. */
   private void probe(int rank, Rendezvous rendezvous) {
+    boolean again = false;
     while (!formed) {
-      String why = state.isAlive(rank) ? whyLost(rank) : "";
+      boolean departed = !state.isAlive(rank);
+      String why = departed ? "" : whyLost(rank);
       Departure own = state.departure(group.rank());
       if (own != null) {
         // The others do not come: the join here ends, and the ranks that have joined ask another.
@@ -328,11 +346,13 @@ final class RendezvousFailover {
                 .formatted(group.rank(), own.report()));
         return;
       }
-      if (why != null && !formed) {
+      // Twice, for the reason of unanswered().
+      if (why != null && (departed || again) && !formed) {
         state.depart(rank, Departure.lost(why));
         rendezvous.exempt(rank);
         return;
       }
+      again = why != null;
       try {
         Thread.sleep(PROBE_INTERVAL);
       } catch (InterruptedException e) {
