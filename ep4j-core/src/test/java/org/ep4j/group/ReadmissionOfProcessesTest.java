@@ -181,4 +181,36 @@ class ReadmissionOfProcessesTest {
     assertThat(ranks[2].ask("claimed 0")).isEqualTo("claimed");
     assertTakenIn(0);
   }
+
+  @Test
+  void aProcessDoesNotWaitForAdmissionAtALauncherThatWasStoppedTooLong() throws Exception {
+    try (RankProcess launcher = new RankProcess(Map.of(), "host", Integer.toString(RANKS))) {
+      int port = Integer.parseInt(launcher.answer().substring("port ".length()));
+      for (int rank = 0; rank < RANKS; rank++) {
+        ranks[rank] = new RankProcess(variables(rank, port));
+      }
+      for (RankProcess rank : ranks) {
+        assertThat(rank.answer()).startsWith("joined ");
+      }
+      kill(2);
+      ranks[2] = new RankProcess(variables(2, port), "again");
+      assertThat(ranks[0].ask("claimed 2")).isEqualTo("claimed");
+      launcher.stop();
+      assertThat(ranks[0].ask("readmit 100"))
+          .startsWith(
+              "GroupTimeoutException: "
+                  + ErrorCode.READMIT_TIMEOUT.message("readmit: the rendezvous is lost"));
+      launcher.resume();
+      // It asks again, and is told.
+      assertThat(ranks[2].answer())
+          .startsWith(
+              "JoinRefusedException: "
+                  + ErrorCode.RENDEZVOUS_CLOSED.message("rank 2 cannot rejoin"))
+          .contains("this group has ended");
+    }
+  }
+
+  private static Map<String, String> variables(int rank, int port) {
+    return LaunchEnvironment.variables(TcpWorld.rankOneAt(RANKS, port).rank(rank).build(), rank);
+  }
 }

@@ -388,23 +388,28 @@ final class Coordinator {
   }
 
   /**
-   * A member has declared this rendezvous dead. The member is right if this process was stopped.
+   * A member has declared this rendezvous dead. The member is right if this process was stopped:
+   * the others will make another rendezvous with it, so it has not departed for them.
    */
   private void judged(Member member, String text) {
     member.connection.close();
-    depart(member, Departure.lost("it declared the rendezvous dead: " + text));
-    if (reactor.recentStall() > 0 && !ended) {
-      ended = true;
-      deliver();
-      String why =
-          "rank %d declared this rendezvous dead, and this process was stopped: %s"
-              .formatted(member.rank, text);
-      for (Member other : members) {
-        boolean host = other.join.id() == plan.hostIndex();
-        other.connection.closeAfter(Frames.text(host ? Frames.VERDICT : Frames.GOODBYE, why));
-      }
-      onEnd.run();
+    if (reactor.recentStall() == 0 || ended) {
+      depart(member, Departure.lost("it declared the rendezvous dead: " + text));
+      return;
     }
+    ended = true;
+    member.departed = true;
+    members.remove(member);
+    deliver();
+    String why =
+        "rank %d declared this rendezvous dead, and this process was stopped: %s"
+            .formatted(member.rank, text);
+    for (Member other : members) {
+      boolean host = other.join.id() == plan.hostIndex();
+      other.connection.closeAfter(Frames.text(host ? Frames.VERDICT : Frames.GOODBYE, why));
+    }
+    rejoins.disconnect();
+    onEnd.run();
   }
 
   private void depart(Member member, Departure departure) {

@@ -103,6 +103,11 @@ final class RejoinRequests {
     }
   }
 
+  /** Lets all waiting processes look for another rendezvous: a last word would end their search. */
+  void disconnect() {
+    take().forEach(rejoin -> rejoin.connection.close());
+  }
+
   /** Disconnects all waiting processes. */
   void close(ByteBuffer lastWord) {
     for (RejoinRequest rejoin : take()) {
