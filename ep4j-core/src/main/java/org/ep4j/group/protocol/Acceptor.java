@@ -19,8 +19,9 @@ import org.ep4j.group.JoinRefusedException;
  * A listening port that admits connections whose client proves that it knows the secret.
  *
  * <p>Unauthenticated connections are limited in number, time and bytes: when the limit is reached,
- * the oldest unauthenticated connection is closed. Authenticated connections are never closed for
- * that reason. A client without the secret learns only that this is an ep4j port.
+ * the oldest refused one is closed, or the oldest one if none is refused. Authenticated connections
+ * are never closed for that reason. A client without the secret learns only that this is an ep4j
+ * port.
  */
 public final class Acceptor implements Reactor.Handler {
   static final Duration AUTHENTICATION_TIMEOUT = Duration.ofSeconds(5);
@@ -48,6 +49,9 @@ public final class Acceptor implements Reactor.Handler {
   private final Consumer<FrameConnection> admit;
   private final int maxUnauthenticated;
   private final LinkedHashSet<FrameConnection> unauthenticated = new LinkedHashSet<>();
+
+  /** Connections whose client still has a moment to read why it was refused. */
+  private final LinkedHashSet<FrameConnection> refused = new LinkedHashSet<>();
 
   /**
    * Starts listening.
@@ -115,15 +119,17 @@ public final class Acceptor implements Reactor.Handler {
     }
     connection.trustBefore(Deadline.after(AUTHENTICATION_TIMEOUT));
     unauthenticated.add(connection);
-    if (unauthenticated.size() > maxUnauthenticated) {
-      FrameConnection oldest = unauthenticated.getFirst();
-      unauthenticated.remove(oldest);
-      oldest.close();
+    if (unauthenticated.size() + refused.size() > maxUnauthenticated) {
+      refused.removeIf(FrameConnection::isClosed);
+    }
+    if (unauthenticated.size() + refused.size() > maxUnauthenticated) {
+      (refused.isEmpty() ? unauthenticated : refused).removeFirst().close();
     }
   }
 
   @Override
   public void tick(long now) {
+    refused.removeIf(FrameConnection::isClosed);
     key.interestOps(SelectionKey.OP_ACCEPT);
   }
 
@@ -142,6 +148,7 @@ public final class Acceptor implements Reactor.Handler {
   public void close() {
     unauthenticated.forEach(FrameConnection::close);
     unauthenticated.clear();
+    refused.clear();
     try {
       channel.close();
     } catch (IOException e) {
@@ -208,15 +215,19 @@ public final class Acceptor implements Reactor.Handler {
 
     private void refuse(
         FrameConnection connection, JoinRefusedException.Reason reason, String why) {
+      closeAfter(connection, Frames.refused(reason, why));
+    }
+
+    private void closeAfter(FrameConnection connection, ByteBuffer lastWord) {
       unauthenticated.remove(connection);
-      connection.closeAfter(Frames.refused(reason, why));
+      refused.add(connection);
+      connection.closeAfter(lastWord);
     }
 
     @Override
     public void malformed(FrameConnection connection, byte[] start) {
       if (isHttp(start)) {
-        unauthenticated.remove(connection);
-        connection.closeAfter(ByteBuffer.wrap(NOT_HTTP));
+        closeAfter(connection, ByteBuffer.wrap(NOT_HTTP));
       } else {
         refuse(
             connection,

@@ -297,6 +297,10 @@ public final class FrameConnection implements Reactor.Handler {
     }
   }
 
+  boolean isClosed() {
+    return state == State.CLOSED;
+  }
+
   /** Closes without notifying the listener. */
   public void close() {
     state = State.CLOSED;

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.ep4j.group.TcpWorld.LONG;
 
 import java.io.IOException;
+import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.Socket;
 import java.net.SocketException;
@@ -253,6 +254,40 @@ class HostileClientTest {
       for (Socket socket : connections) {
         socket.close();
       }
+    }
+  }
+
+  /** A refused client has a second to read why, but not beside any number of others. */
+  @Test
+  void manyRefusedConnectionsAreClosedBeforeTheirTime() throws Exception {
+    List<Socket> connections = new ArrayList<>();
+    try (TcpWorld other = new TcpWorld(2)) {
+      for (int i = 0; i < 300; i++) {
+        Socket socket = new Socket(LOOPBACK, other.rendezvous.address().getPort());
+        connections.add(socket);
+        socket.getOutputStream().write(new byte[4]);
+      }
+      assertThat(connections.getLast().getInputStream().readAllBytes()).isNotEmpty();
+      // The limit for two ranks is 258.
+      assertThat(connections)
+          .filteredOn(HostileClientTest::isClosedThere)
+          .hasSizeGreaterThanOrEqualTo(300 - 258);
+    } finally {
+      for (Socket socket : connections) {
+        socket.close();
+      }
+    }
+  }
+
+  /** The answer to the first byte is that no process has the connection any more. */
+  private static boolean isClosedThere(Socket socket) {
+    try {
+      OutputStream out = socket.getOutputStream();
+      out.write(0);
+      out.write(0);
+      return false;
+    } catch (IOException e) {
+      return true;
     }
   }
 
