@@ -201,7 +201,7 @@ class ReadmissionOfProcessesTest {
               "GroupTimeoutException: "
                   + ErrorCode.READMIT_TIMEOUT.message("readmit: the rendezvous is lost"));
       launcher.resume();
-      // It asks again, and is told.
+      // The process asks again, and gets an answer.
       assertThat(ranks[2].answer())
           .startsWith(
               "JoinRefusedException: "

@@ -8,7 +8,7 @@ import java.util.concurrent.FutureTask;
 
 /**
  * Program with a low limit of open files: ranks lose their rendezvous, and no descriptor is free
- * while they gather, first for a rank that follows, then for the one that hosts. Prints what the
+ * while they gather, first for a rank that follows, then for a rank that hosts. Prints what the
  * rank that follows throws, and the size of each group in the end.
  */
 final class SurvivorsWithoutDescriptors {

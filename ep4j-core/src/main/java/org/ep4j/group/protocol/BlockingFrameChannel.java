@@ -43,9 +43,8 @@ public final class BlockingFrameChannel implements AutoCloseable {
   /**
    * Connects; both sides prove that they know the secret.
    *
-   * @throws LocalLackException if this process cannot open a connection to any peer
    * @throws IOException if no process listens, or the peer closes the connection or does not
-   *     answer: a retry may help
+   *     answer, or if this process cannot open a connection ({@link #failedHere}): a retry may help
    * @throws JoinRefusedException if a retry does not help
    */
   public static BlockingFrameChannel open(
@@ -68,6 +67,11 @@ public final class BlockingFrameChannel implements AutoCloseable {
         channel.close();
       }
     }
+  }
+
+  /** Whether this process is why a connection failed, not the peer or the network. */
+  public static boolean failedHere(IOException failure) {
+    return failure instanceof LocalLackException;
   }
 
   private void connect(Deadline deadline) throws IOException {

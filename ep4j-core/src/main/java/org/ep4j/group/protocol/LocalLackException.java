@@ -4,9 +4,9 @@ import java.io.IOException;
 
 /**
  * This process lacks what a connection needs, such as a free file descriptor: that says nothing
- * about the peer.
+ * about the peer. Other packages ask {@link BlockingFrameChannel#failedHere}.
  */
-public final class LocalLackException extends IOException {
+final class LocalLackException extends IOException {
   private static final long serialVersionUID = 1L;
 
   /** Opens a channel or a selector. */

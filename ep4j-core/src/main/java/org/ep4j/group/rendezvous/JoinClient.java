@@ -21,7 +21,6 @@ import org.ep4j.group.protocol.Frames;
 import org.ep4j.group.protocol.Frames.Frame;
 import org.ep4j.group.protocol.Frames.Join;
 import org.ep4j.group.protocol.Frames.Welcome;
-import org.ep4j.group.protocol.LocalLackException;
 import org.ep4j.group.protocol.MissingRanks;
 import org.ep4j.group.protocol.Reactor;
 import org.ep4j.group.protocol.RetryDelay;
@@ -257,7 +256,7 @@ final class JoinClient {
           last.getMessage()
               + ": check that it is an ep4j rendezvous, that its process is not stopped, and that"
               + " its log reports no lack of file descriptors";
-    } else if (last instanceof LocalLackException) {
+    } else if (BlockingFrameChannel.failedHere(last)) {
       what =
           "this process cannot open a connection (%s): raise its limit of open files (ulimit -n)"
               .formatted(last.getMessage());

@@ -23,7 +23,6 @@ import org.ep4j.group.protocol.Frames;
 import org.ep4j.group.protocol.Frames.Frame;
 import org.ep4j.group.protocol.Frames.Question;
 import org.ep4j.group.protocol.GroupState;
-import org.ep4j.group.protocol.LocalLackException;
 import org.ep4j.group.protocol.MissingRanks;
 import org.ep4j.group.protocol.RetryDelay;
 import org.jspecify.annotations.Nullable;
@@ -180,14 +179,15 @@ final class RendezvousFailover {
       return unanswered(leader, "it did not answer at its peer port");
     } catch (JoinRefusedException e) {
       return leaderLost(leader, String.valueOf(e.getMessage()));
-    } catch (LocalLackException e) {
-      throw new GroupException(
-          ErrorCode.JOIN_FAILED,
-          ("%1$s: this process cannot open a connection to rank %2$d (%3$s): raise its limit of open"
-                  + " files (ulimit -n), and call %1$s() again")
-              .formatted(call, leader, e.getMessage()),
-          e);
     } catch (IOException e) {
+      if (BlockingFrameChannel.failedHere(e)) {
+        throw new GroupException(
+            ErrorCode.JOIN_FAILED,
+            ("%1$s: this process cannot open a connection to rank %2$d (%3$s): raise its limit of"
+                    + " open files (ulimit -n), and call %1$s() again")
+                .formatted(call, leader, e.getMessage()),
+            e);
+      }
       return unanswered(leader, "its peer port is closed (" + e.getMessage() + ")");
     }
     if (port == 0) {
@@ -382,11 +382,11 @@ final class RendezvousFailover {
       return deadline.expired() ? null : "it did not answer at its peer port";
     } catch (JoinRefusedException e) {
       return e.getMessage();
-    } catch (LocalLackException e) {
-      // The next probe may have what this one lacked.
-      return null;
     } catch (IOException e) {
-      return "its peer port is closed (" + e.getMessage() + ")";
+      // The next probe may have what this process lacked for this one.
+      return BlockingFrameChannel.failedHere(e)
+          ? null
+          : "its peer port is closed (" + e.getMessage() + ")";
     }
   }
 

@@ -324,7 +324,7 @@ class HostileClientTest {
 
   /** Pauses are as long as the job allows them, also before it has formed. */
   @Test
-  void aClientThatIsSilentWithinTheLivenessTimeoutStillJoins() throws Exception {
+  void aClientMayBeSilentForTheLivenessTimeout() throws Exception {
     GroupConfig patient =
         TcpWorld.config(2).toBuilder()
             .livenessTimeout(LONG.multipliedBy(2))

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** Ranks that disagree about who is alive when the rendezvous is lost. */
+/** Ranks that disagree which ranks are alive when the rendezvous is lost. */
 @Execution(ExecutionMode.CONCURRENT)
 @Timeout(60)
 class RendezvousFailoverTest {
