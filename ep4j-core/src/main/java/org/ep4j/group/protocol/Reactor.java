@@ -7,6 +7,7 @@ import java.nio.channels.SelectableChannel;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.time.Duration;
+import java.time.ZoneId;
 import java.time.ZonedDateTime;
 import java.util.ArrayList;
 import java.util.List;
@@ -171,7 +172,7 @@ public final class Reactor implements AutoCloseable {
   private static void loadLog() {
     try {
       LOG.isLoggable(Logger.Level.WARNING);
-      ZonedDateTime.now();
+      var _ = ZonedDateTime.now(ZoneId.systemDefault());
     } catch (RuntimeException | Error e) {
       // A thread that logs nothing need not end for that.
     }

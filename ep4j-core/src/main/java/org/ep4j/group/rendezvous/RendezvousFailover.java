@@ -366,18 +366,14 @@ final class RendezvousFailover {
     try (BlockingFrameChannel channel = ask(rank, Question.PROBE)) {
       Deadline wait = deadline.orAfter(config.livenessTimeout());
       Frame frame = channel.receive(Frames.MAX_BEFORE_PROOF, wait);
-      switch (frame.type()) {
-        case Frames.PING -> {
-          return null;
-        }
+      return switch (frame.type()) {
+        case Frames.PING -> null;
         case Frames.VERDICT -> {
           judged(frame);
-          return null;
+          yield null;
         }
-        default -> {
-          return "it answered a probe with a frame of type " + frame.type();
-        }
-      }
+        default -> "it answered a probe with a frame of type " + frame.type();
+      };
     } catch (SocketTimeoutException e) {
       return deadline.expired() ? null : "it did not answer at its peer port";
     } catch (JoinRefusedException e) {

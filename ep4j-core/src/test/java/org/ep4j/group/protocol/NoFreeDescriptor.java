@@ -1,17 +1,14 @@
 package org.ep4j.group.protocol;
 
-import java.io.FileInputStream;
-import java.io.IOException;
 import java.io.PrintStream;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.group.JobKey;
+import org.ep4j.group.TakenDescriptors;
 
 /**
  * A process that is to accept a connection when it has no free descriptor, and has not logged yet.
@@ -47,16 +44,10 @@ final class NoFreeDescriptor {
     // Its descriptor is there before the others are gone.
     SocketChannel client = SocketChannel.open();
 
-    List<FileInputStream> taken = new ArrayList<>();
-    try {
-      while (true) {
-        taken.add(new FileInputStream("/dev/null"));
-      }
-    } catch (IOException e) {
+    try (TakenDescriptors _ = new TakenDescriptors()) {
       client.connect(acceptor.address());
+      printed.await(LIMIT_SECONDS, TimeUnit.SECONDS);
     }
-
-    printed.await(LIMIT_SECONDS, TimeUnit.SECONDS);
     Runtime.getRuntime().halt(0);
   }
 }
