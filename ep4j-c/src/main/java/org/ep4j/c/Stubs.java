@@ -47,7 +47,7 @@ final class Stubs {
           .findStatic(
               Stubs.class, "call", TYPE.toMethodType().insertParameterTypes(0, ApiFunction.class));
     } catch (ReflectiveOperationException e) {
-      throw new AssertionError("the method is in this class", e);
+      throw new LinkageError("the method is in this class", e);
     }
   }
 
@@ -55,6 +55,7 @@ final class Stubs {
    * A call of native code. This is the one place where exceptions end: an exception that leaves a
    * stub would end the process.
    */
+  @SuppressWarnings("unused") // the table calls it by a method handle
   private static int call(ApiFunction function, long a, long b, long c, long d, long e, long f) {
     if (!ProcessIdentity.isOwner()) {
       // Without an exception: nothing collects garbage in a forked child.
