@@ -110,15 +110,26 @@ final class BenchLimits {
         Math.min(settings.topk(), settings.layout() == Layout.FLAT ? worldSize : settings.topk());
     long regions = 2L * copies * settings.tokens() * rowBytes;
     long needed = worldSize * (inputs + regions);
+    requireMemory(
+        needed,
+        "%d ranks of %d tokens".formatted(worldSize, settings.tokens()),
+        "fewer --ranks, --tokens or --buffers, or a smaller --hidden");
+  }
+
+  /**
+   * Refuses work that needs more memory than this machine has free.
+   *
+   * @param work what needs it
+   * @param less what needs less
+   */
+  static void requireMemory(long needed, String work, String less) {
     long available = Machine.availableMemory();
     if (available > 0 && needed > available) {
       throw new CommandFailure(
           ErrorCode.NOT_ENOUGH_MEMORY,
           ExitCodes.FAILED,
-          "%d ranks of %d tokens need about %s of memory, %s are free: use fewer --ranks, --tokens"
-                  .formatted(
-                      worldSize, settings.tokens(), Units.bytes(needed), Units.bytes(available))
-              + " or --buffers, or a smaller --hidden");
+          "%s need about %s of memory, %s are free: use %s"
+              .formatted(work, Units.bytes(needed), Units.bytes(available), less));
     }
   }
 }

@@ -7,6 +7,7 @@ import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.launch.WireNames;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.OutputFile;
+import org.ep4j.cli.text.Units;
 import org.ep4j.config.WireName;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -30,6 +31,11 @@ import picocli.CommandLine.Spec;
       ""
     })
 final class WireCommand implements Callable<Integer> {
+  private static final long MAX_BYTES = 1L << 30;
+
+  /** Blocks of the largest size: each rank sends from one and receives into another. */
+  private static final int BLOCKS = 2 * RankPair.RANKS;
+
   @Mixin private WorldOptions world = new WorldOptions();
 
   @Option(
@@ -64,7 +70,9 @@ final class WireCommand implements Callable<Integer> {
       split = ",",
       defaultValue = "8,64,512,4096,32768,262144,1048576,4194304,16777216",
       paramLabel = "BYTES",
-      description = "Sizes of puts; default: nine from 8 B to 16 MiB.")
+      description =
+          "Sizes of puts, at most 1 GiB; default: nine from 8 B to 16 MiB. The ranks need four times"
+              + " the largest as memory.")
   private List<Long> sizes = List.of();
 
   @Option(
@@ -82,7 +90,8 @@ final class WireCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     for (long size : sizes) {
-      CommandSpecs.checkValue(spec, size > 0, "--sizes", size, "at least 1");
+      CommandSpecs.checkValue(
+          spec, size > 0 && size <= MAX_BYTES, "--sizes", size, "1.." + MAX_BYTES + " (1 GiB)");
     }
     for (int count : lanes) {
       CommandSpecs.checkValue(spec, count > 0, "--lanes", count, "at least 1");
@@ -91,10 +100,20 @@ final class WireCommand implements Callable<Integer> {
     CommandSpec command = CommandSpecs.require(spec);
     OutputFile artifact = json.file(spec);
     chosen().forEach(name -> WireNames.check(command, name, world.join()));
+    if (!world.join()) {
+      requireMemory();
+    }
     WireSession session =
         new WireSession(
             chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), artifact);
     return RankPair.run(world, command, session::run);
+  }
+
+  /** Refuses sizes for which the kernel would kill a rank for lack of memory. */
+  private void requireMemory() {
+    long largest = sizes.stream().max(Long::compare).orElse(0L);
+    BenchLimits.requireMemory(
+        BLOCKS * largest, "2 ranks with puts of " + Units.bytes(largest), "smaller --sizes");
   }
 
   private List<String> chosen() {

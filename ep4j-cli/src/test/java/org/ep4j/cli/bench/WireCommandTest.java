@@ -86,6 +86,16 @@ class WireCommandTest {
     assertThat(bench("--json /no/such/dir/x.json").code()).isEqualTo(ExitCodes.USAGE);
   }
 
+  /** The unknown wire keeps a command that overlooks the size from filling the memory. */
+  @Test
+  void aSizeThatWouldFillTheMemoryIsRefused() {
+    CommandLineRun run = bench("--threads --wire semaphore --sizes 8,1073741825");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err())
+        .contains("EP4J-1900: --sizes = 1073741825; it must be 1..1073741824 (1 GiB)");
+  }
+
   @Test
   void iperfsReportIsRead() {
     String report =
