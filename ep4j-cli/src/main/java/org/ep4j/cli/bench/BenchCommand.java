@@ -63,7 +63,6 @@ public final class BenchCommand implements Callable<Integer> {
 
   private static final int MAX_HOST_RANKS = 4;
   private static final int MAX_SMS = 4096;
-  private static final int MAX_ITERATIONS = 100_000;
   private static final int LOW_LATENCY_TOKENS = 128;
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
   private static final int MANY_TOKENS = 1024;
@@ -377,8 +376,7 @@ public final class BenchCommand implements Callable<Integer> {
     KindOptions.check(CommandSpecs.require(spec), kind);
     range("--ranks", ranks == null ? 1 : ranks, 1, MAX_RANKS);
     range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
-    range("--iterations", iterations == null ? 1 : iterations, 1, MAX_ITERATIONS);
-    range("--warmup", warmup == null ? 0 : warmup, 0, MAX_ITERATIONS);
+    CommandSpecs.checkValue(spec, experts >= 1, "--experts", experts, "at least 1");
     boolean measured = !tests().any();
     CommandSpecs.checkValue(
         spec, measured || sms.size() == 1, "--sms", sms, "one number in a test");
@@ -445,7 +443,7 @@ public final class BenchCommand implements Callable<Integer> {
             word("--mode", mode, "exact", "static", "cached", "graph").toUpperCase(Locale.ROOT)),
         routing,
         topkGroups,
-        new IterationPlan(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
+        IterationPlan.of(spec, iterations, warmup, sets),
         seed,
         new BenchSettings.LowLatencyVariant(logFmt, hook, zeroCopy, partial, rankMajor),
         sms,

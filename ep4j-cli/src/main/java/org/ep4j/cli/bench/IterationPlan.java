@@ -2,6 +2,9 @@ package org.ep4j.cli.bench;
 
 import java.util.function.LongSupplier;
 import org.ep4j.bench.CommandAgreement;
+import org.ep4j.cli.CommandSpecs;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Model.CommandSpec;
 
 /**
  * Numbers of iterations: set by the user, or derived from a time budget.
@@ -11,6 +14,8 @@ import org.ep4j.bench.CommandAgreement;
  * @param buffers input sets in rotation
  */
 record IterationPlan(int iterations, int warmup, int buffers) {
+  private static final int MAX_ITERATIONS = 100_000;
+
   private static final int TRIAL = 3;
 
   /** Rounds in a row without progress, after which an operation is warm. */
@@ -45,6 +50,33 @@ record IterationPlan(int iterations, int warmup, int buffers) {
      * @param count number of iterations
      */
     void run(int first, int count);
+  }
+
+  /**
+   * The plan of the options {@code --iterations} and {@code --warmup}; refuses values out of range.
+   *
+   * @param iterations null if the option is not given
+   * @param warmup null if the option is not given
+   */
+  static IterationPlan of(
+      @Nullable CommandSpec spec,
+      @Nullable Integer iterations,
+      @Nullable Integer warmup,
+      int buffers) {
+    range(spec, "--iterations", iterations, 1);
+    range(spec, "--warmup", warmup, 0);
+    return new IterationPlan(
+        iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, buffers);
+  }
+
+  private static void range(
+      @Nullable CommandSpec spec, String option, @Nullable Integer value, int least) {
+    CommandSpecs.checkValue(
+        spec,
+        value == null || (value >= least && value <= MAX_ITERATIONS),
+        option,
+        String.valueOf(value),
+        least + ".." + MAX_ITERATIONS);
   }
 
   /**

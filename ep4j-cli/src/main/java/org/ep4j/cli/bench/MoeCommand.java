@@ -31,8 +31,6 @@ import picocli.CommandLine.Spec;
       ""
     })
 final class MoeCommand implements Callable<Integer> {
-  private static final int MAX_ITERATIONS = 100_000;
-
   @HelpGroup(HelpGroup.RANKS)
   @Option(
       names = "--ranks",
@@ -122,18 +120,16 @@ final class MoeCommand implements Callable<Integer> {
   @HelpGroup(HelpGroup.TIMING)
   @Option(
       names = "--iterations",
-      defaultValue = "0",
       paramLabel = "N",
       description = "Timed iterations; default: as many as take about two seconds, at least 5.")
-  private int iterations;
+  private @Nullable Integer iterations;
 
   @HelpGroup(HelpGroup.TIMING)
   @Option(
       names = "--warmup",
-      defaultValue = "-1",
       paramLabel = "N",
       description = "Untimed iterations; default: until the layer stops becoming faster.")
-  private int warmup;
+  private @Nullable Integer warmup;
 
   @Mixin private JsonOption json = new JsonOption();
 
@@ -144,12 +140,9 @@ final class MoeCommand implements Callable<Integer> {
     CommandSpec command = CommandSpecs.require(spec);
     CommandSpecs.checkValue(spec, tokens > 0, "--tokens", tokens, "at least 1");
     CommandSpecs.checkValue(spec, shared >= 0, "--shared", shared, "at least 0");
-    CommandSpecs.checkValue(
-        spec,
-        iterations >= 0 && iterations <= MAX_ITERATIONS,
-        "--iterations",
-        iterations,
-        "0 to " + MAX_ITERATIONS);
+    CommandSpecs.checkValue(spec, experts >= 1, "--experts", experts, "at least 1");
+    // More input sets would measure the same: experts read their weights from memory.
+    IterationPlan plan = IterationPlan.of(spec, iterations, warmup, 1);
     CommandSpecs.checkValue(
         spec,
         device.equals(EngineName.HOST) || device.equals(EngineName.CUDA),
@@ -162,10 +155,7 @@ final class MoeCommand implements Callable<Integer> {
     MoeShape shape =
         new MoeShape(hidden, intermediate, shared, RouterConfig.softmax(experts, topk));
     OutputFile artifact = json.file(spec);
-    // More input sets would measure the same: experts read their weights from memory.
-    MoeSession session =
-        new MoeSession(
-            device, shape, tokens, decode, fp8, new IterationPlan(iterations, warmup, 1), artifact);
+    MoeSession session = new MoeSession(device, shape, tokens, decode, fp8, plan, artifact);
     return world.run(command, count, session::run);
   }
 

@@ -191,6 +191,7 @@ class BenchOptionsTest {
         "--hidden 100         | EP4J-1900: --hidden = 100; it must be a multiple of 8 for bf16"
             + " rows",
         "--topk 300           | topK ",
+        "ht --experts 0       | EP4J-1900: --experts = 0; it must be at least 1",
         "ll --dtype fp16      | EP4J-1905: --dtype fp16",
         "ll --logfmt --zero-copy | EP4J-1904: --logfmt and --zero-copy",
         "ll --rank-major --partial | EP4J-1904: --rank-major",

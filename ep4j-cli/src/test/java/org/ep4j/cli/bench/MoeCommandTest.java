@@ -4,10 +4,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 class MoeCommandTest {
   private static final String SMALL =
@@ -98,8 +101,32 @@ class MoeCommandTest {
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains("--device = gpu; it must be host or cuda");
 
+    run = bench("--threads --experts 0");
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("EP4J-1900: --experts = 0; it must be at least 1");
+
     run = bench("--threads --ranks 1 --experts 8 --topk 9");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains("EP4J-1063: topK = 9; it must be 1 to 8");
+  }
+
+  /** The limits of {@code bench ht}. */
+  @ParameterizedTest
+  @CsvSource({
+    "--iterations, 0, 1..100000",
+    "--iterations, -1, 1..100000",
+    "--iterations, 100001, 1..100000",
+    "--warmup, -1, 0..100000",
+    "--warmup, 100001, 0..100000"
+  })
+  void iterationsOutOfRangeAreRefused(String option, String value, String limit) {
+    for (String kind : List.of("moe", "ht")) {
+      CommandLineRun run =
+          CommandLineRun.of("bench", kind, "--threads", "--device", "host", option, value);
+
+      assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+      assertThat(run.err())
+          .contains("EP4J-1900: %s = %s; it must be %s".formatted(option, value, limit));
+    }
   }
 }
