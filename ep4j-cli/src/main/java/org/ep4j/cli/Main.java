@@ -1,6 +1,7 @@
 package org.ep4j.cli;
 
 import java.io.PrintWriter;
+import java.nio.file.Path;
 import java.util.Locale;
 import org.ep4j.cli.bench.BenchCommand;
 import org.ep4j.cli.cache.CacheCommand;
@@ -123,7 +124,8 @@ public final class Main implements Runnable {
         .setCaseInsensitiveEnumValuesAllowed(true)
         .setExecutionExceptionHandler(
             (failure, command, parsed) -> Failures.report(failure, command.getErr(), main.verbose))
-        .setParameterExceptionHandler(Failures::reportUsage);
+        .setParameterExceptionHandler(Failures::reportUsage)
+        .registerConverter(Path.class, new PathArgument());
     return line;
   }
 

@@ -19,9 +19,9 @@ final class UsageText {
               + "expected one of \\[(?<limit>.*)] \\(case-insensitive\\) but was '(?<value>.*)'",
           Pattern.DOTALL);
 
-  private static final Pattern NUMBER =
+  private static final Pattern VALUE =
       Pattern.compile(
-          ARGUMENT + "'(?<value>.*)' is not an? (?<limit>int|long|double)", Pattern.DOTALL);
+          ARGUMENT + "'(?<value>.*)' is not an? (?<limit>int|long|double|path)", Pattern.DOTALL);
 
   private static final Pattern PAIR =
       Pattern.compile(
@@ -43,13 +43,14 @@ final class UsageText {
     if (choice.matches()) {
       return badValue(choice, "one of " + choice.group("limit").toLowerCase(Locale.ROOT));
     }
-    Matcher number = NUMBER.matcher(message);
-    if (number.matches()) {
+    Matcher typed = VALUE.matcher(message);
+    if (typed.matches()) {
       return badValue(
-          number,
-          switch (number.group("limit")) {
+          typed,
+          switch (typed.group("limit")) {
             case "int" -> "a whole number up to " + Integer.MAX_VALUE;
             case "long" -> "a whole number";
+            case "path" -> "the name of a file or directory";
             default -> "a number";
           });
     }
@@ -71,6 +72,7 @@ final class UsageText {
   private static String badValue(Matcher found, String limit) {
     String option = found.group("option");
     String name = option == null ? found.group("label") : option;
-    return CommandSpecs.badValue(name, found.group("value"), limit);
+    String value = found.group("value");
+    return CommandSpecs.badValue(name, value.isEmpty() ? "''" : value, limit);
   }
 }

@@ -98,6 +98,28 @@ class MainTest {
     assertThat(run.err()).contains(expected);
   }
 
+  /** Java takes an empty path for the current directory, whose files a command would replace. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "run --input i --output",
+        "run --output o --input",
+        "vectors --output",
+        "verify --vectors",
+        "report a.json --output",
+        "bench --json",
+        "plan --machine h100-cx7 --html"
+      })
+  void anEmptyPathIsRefused(String line) {
+    String option = line.substring(line.lastIndexOf(' ') + 1);
+    CommandLineRun run = CommandLineRun.of((line + " ").split(" ", -1));
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err())
+        .contains("EP4J-1900: " + option + " = ''; it must be the name of a file or directory");
+    assertThat(CommandLineRun.of((line + "=").split(" ")).err()).isEqualTo(run.err());
+  }
+
   @Test
   void anErrorOfTheJvmIsAMessageWithoutAStackTrace() {
     StringWriter err = new StringWriter();

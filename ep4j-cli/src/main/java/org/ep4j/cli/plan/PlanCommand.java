@@ -375,7 +375,8 @@ public final class PlanCommand implements Callable<Integer> {
     Path path = Path.of(routing);
     CommandSpecs.check(
         spec,
-        Files.exists(path),
+        // An empty name is that of the current directory.
+        !routing.isEmpty() && Files.exists(path),
         ErrorCode.PLAN_ROUTING,
         CommandSpecs.badValue(
                 "--routing",

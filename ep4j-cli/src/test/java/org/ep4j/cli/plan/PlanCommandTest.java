@@ -261,6 +261,7 @@ class PlanCommandTest {
         "--topk 65 | PLAN_SHAPE | topk = 65",
         "--routing grouped:0 | BAD_OPTION_VALUE | grouped:1 or more",
         "--routing mine.safetensors | PLAN_ROUTING | a file or directory that exists",
+        "--routing= | PLAN_ROUTING | a file or directory that exists",
         "--replicas 8 | CONFLICTING_OPTIONS | --replicas needs --balance",
         "--placement-out p.json | CONFLICTING_OPTIONS | --placement-out needs --balance",
         "--placement p.json --balance | CONFLICTING_OPTIONS | exclude each other",
