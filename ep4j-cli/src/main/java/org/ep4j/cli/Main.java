@@ -22,6 +22,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Help.Ansi;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParseResult;
 import picocli.CommandLine.ScopeType;
 import picocli.CommandLine.Spec;
 
@@ -125,8 +126,19 @@ public final class Main implements Runnable {
         .setExecutionExceptionHandler(
             (failure, command, parsed) -> Failures.report(failure, command.getErr(), main.verbose))
         .setParameterExceptionHandler(Failures::reportUsage)
+        .setExecutionStrategy(Main::runLast)
         .registerConverter(Path.class, new PathArgument());
     return line;
+  }
+
+  /** Runs the last command, or prints the help that an argument asks for. */
+  private static int runLast(ParseResult parsed) {
+    Integer help = CommandLine.executeHelpRequest(parsed);
+    if (help != null) {
+      return help;
+    }
+    PrecedingArguments.check(parsed);
+    return new CommandLine.RunLast().execute(parsed);
   }
 
   private static void configure(CommandLine line) {

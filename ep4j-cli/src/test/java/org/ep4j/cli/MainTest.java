@@ -120,6 +120,29 @@ class MainTest {
     assertThat(CommandLineRun.of((line + "=").split(" ")).err()).isEqualTo(run.err());
   }
 
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "bench --json x.json --num-processes=77777 moe --tokens 0 | --json, --num-processes before moe",
+        "bench --threads wire --lanes 0 | --threads before wire",
+        "bench ht wire --lanes 0 | ht before wire",
+      })
+  void argumentsBeforeASubcommandAreRefused(String line, String expected) {
+    CommandLineRun run = CommandLineRun.of(line.split(" "));
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("EP4J-1905: " + expected + " would have no effect");
+  }
+
+  @Test
+  void optionsOfEveryCommandMayStandBeforeASubcommand() {
+    assertThat(CommandLineRun.of("--verbose", "bench", "--verbose", "wire", "--lanes", "0").err())
+        .contains("EP4J-1900: --lanes = 0");
+    assertThat(CommandLineRun.of("bench", "--json", "x.json", "wire", "--help").code())
+        .isEqualTo(ExitCodes.OK);
+  }
+
   @Test
   void anErrorOfTheJvmIsAMessageWithoutAStackTrace() {
     StringWriter err = new StringWriter();
