@@ -1,11 +1,15 @@
 package org.ep4j.cli;
 
+import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.GroupException;
 import org.ep4j.wire.LaneFailedException;
+import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireTimeoutException;
 
 /** Exit codes of the command line. {@code launch} returns the exit code of its command. */
@@ -24,6 +28,19 @@ public final class ExitCodes {
 
   /** A rank could not be started, did not join, timed out or died. */
   public static final int PEER = 4;
+
+  /** What is wrong if a wire cannot be used here, as against one that fails. */
+  private static final Set<ErrorCode> WIRE_UNUSABLE =
+      EnumSet.of(
+          ErrorCode.WIRE_UNKNOWN,
+          ErrorCode.WIRE_UNSUITABLE,
+          ErrorCode.TLS_UNAVAILABLE,
+          ErrorCode.RDMA_NO_PORT,
+          ErrorCode.RDMA_NO_PROVIDER,
+          ErrorCode.VERBS_NO_ENCRYPTION,
+          ErrorCode.UCX_NO_ENCRYPTION,
+          ErrorCode.UCX_SINGLE_THREADED,
+          ErrorCode.NCCL_WIRE_UNUSABLE);
 
   private ExitCodes() {}
 
@@ -49,6 +66,7 @@ public final class ExitCodes {
           LaneFailedException _,
           WireTimeoutException _ ->
           PEER;
+      case WireException wire when WIRE_UNUSABLE.contains(wire.errorCode()) -> UNAVAILABLE;
       case IllegalArgumentException _ -> USAGE;
       default -> FAILED;
     };

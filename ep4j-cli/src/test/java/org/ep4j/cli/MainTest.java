@@ -16,6 +16,7 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.GroupException;
+import org.ep4j.wire.WireException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -303,6 +304,10 @@ class MainTest {
             ExitCodes.of(
                 new InvalidArgumentException(ErrorCode.TOP_K, "topK", "0", ">= 1", "choose")))
         .isEqualTo(ExitCodes.USAGE);
+    assertThat(ExitCodes.of(new WireException(ErrorCode.UCX_NO_ENCRYPTION, "no")))
+        .isEqualTo(ExitCodes.UNAVAILABLE);
+    assertThat(ExitCodes.of(new WireException(ErrorCode.WIRE_CONNECT, "gone")))
+        .isEqualTo(ExitCodes.FAILED);
     assertThat(ExitCodes.of(new CommandFailure(ErrorCode.RANK_FAILED, 77, "theirs"))).isEqualTo(77);
     assertThat(ExitCodes.of(new IllegalStateException("bug"))).isEqualTo(ExitCodes.FAILED);
   }

@@ -9,10 +9,13 @@ import java.nio.file.Path;
 import org.ep4j.bench.wire.Iperf;
 import org.ep4j.bench.wire.Perftest;
 import org.ep4j.bench.wire.UcxPerftest;
+import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class WireCommandTest {
   @TempDir Path scratch;
@@ -77,6 +80,29 @@ class WireCommandTest {
     assertThat(run.err())
         .contains("EP4J-1906: --wire = semaphore; it must be one of auto, ")
         .contains("tcp");
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "wire --threads --wire shm --sizes 8 --millis 1",
+        "ht --threads --device host --ranks 2 --nodes 2 --wire shm --tokens 4 --hidden 128"
+      })
+  void aWireThatCannotConnectTheRanksIsUnavailable(String arguments) {
+    CommandLineRun run = CommandLineRun.of(("bench " + arguments).split(" ", -1));
+
+    assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
+    assertThat(run.err()).contains("EP4J-5002: ", "wire 'shm' cannot connect these ranks");
+  }
+
+  @Test
+  void soIsOneThatCannotConnectProcesses() throws Exception {
+    CommandLineRun run =
+        CliProcess.run(
+            scratch, "bench", "wire", "--wire", "inproc", "--sizes", "8", "--millis", "1");
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.UNAVAILABLE);
+    assertThat(run.err()).contains("EP4J-5002: ");
   }
 
   @Test
