@@ -2,9 +2,7 @@ package org.ep4j.cases;
 
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
-import java.util.function.BiFunction;
 import java.util.stream.Collectors;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.io.SafetensorsException;
@@ -82,26 +80,26 @@ public record CaseMetadata(
           "has " + idx.size(0) + " rows, x has " + x.size(0) + ": pass one row per token");
     }
     boolean lowLatency = in.lowLatency();
-    int hidden = in.number(List.of("hidden"), x.size(1));
-    int topK = in.number(List.of("topk", "num_topk"), idx.size(1));
+    int hidden = in.number(CaseStrings.HIDDEN, x.size(1));
+    int topK = in.number(CaseStrings.TOP_K, idx.size(1));
     in.agree("x", "hidden", hidden, x.size(1));
     in.agree("topk_idx", "topk", topK, idx.size(1));
-    boolean fp8 = in.flag(List.of("use_fp8", "fp8"), in.holdsFp8()) && lowLatency;
-    boolean nvFp4 = in.flag(List.of("use_nvfp4", "nvfp4"), false) && lowLatency;
-    boolean ue8m0 = in.flag(List.of("use_ue8m0", "ue8m0"), in.packedScales());
-    boolean round = in.flag(List.of("round_scale"), false);
+    boolean fp8 = in.flag(CaseStrings.FP8, in.holdsFp8()) && lowLatency;
+    boolean nvFp4 = in.flag(CaseStrings.NVFP4, false) && lowLatency;
+    boolean ue8m0 = in.flag(CaseStrings.UE8M0, in.packedScales());
+    boolean round = in.flag(CaseStrings.ROUND_SCALE, false);
     return new CaseMetadata(
         lowLatency,
-        in.number(List.of("ranks", "num_ranks", "world_size"), 0),
-        in.number(List.of("experts", "num_experts"), null),
+        in.number(CaseStrings.RANKS, 0),
+        in.number(CaseStrings.EXPERTS, null),
         topK,
         hidden,
         in.byExperts(),
-        Math.max(1, in.number(List.of("expert_alignment"), 1)),
+        Math.max(1, in.number(CaseStrings.EXPERT_ALIGNMENT, 1)),
         in.maxTokens(lowLatency),
         nvFp4 ? RowFormat.NVFP4 : fp8 ? RowFormat.FP8 : RowFormat.BF16,
         ue8m0 ? ScaleKind.UE8M0 : round ? ScaleKind.FLOAT32_POW2 : ScaleKind.FLOAT32,
-        in.flag(List.of("use_logfmt", "logfmt"), false));
+        in.flag(CaseStrings.LOGFMT, false));
   }
 
   /** The parameters by their names in files. */
@@ -133,6 +131,12 @@ public record CaseMetadata(
         .collect(Collectors.joining(", "));
   }
 
+  /** Reads the value of a string. */
+  @FunctionalInterface
+  private interface Meaning<T> {
+    @Nullable T of(String word);
+  }
+
   private record Reader(SafetensorsFile file, Map<String, String> strings) {
     Tensor matrix(String name) {
       Tensor tensor = file.tensor(name);
@@ -148,30 +152,21 @@ public record CaseMetadata(
 
     private @Nullable String text(String key) {
       String value = strings.get(key);
-      return value == null ? null : value.strip().toLowerCase(Locale.ROOT);
+      return value == null ? null : CaseStrings.word(value);
     }
 
     boolean lowLatency() {
-      String kind = text("kind");
-      if (kind == null) {
-        return file.find("layout_range") != null
-            || file.find("max_tokens") != null
-            || text("max_tokens") != null;
-      }
-      return switch (kind) {
-        case "ll", "low_latency" -> true;
-        case "ht", "high_throughput", "normal" -> false;
-        default -> throw bad("metadata kind is '" + kind + "'; it must be 'ht' or 'll'");
-      };
+      Boolean said = value(List.of(CaseStrings.KIND), CaseStrings::lowLatency);
+      return said == null
+          ? file.find("layout_range") != null
+              || file.find("max_tokens") != null
+              || text("max_tokens") != null
+          : said;
     }
 
     boolean byExperts() {
-      String order = text("order");
-      return switch (order == null ? "rank" : order) {
-        case "rank" -> false;
-        case "expert" -> true;
-        default -> throw bad("metadata order is '" + order + "'; it must be 'rank' or 'expert'");
-      };
+      Boolean said = value(List.of(CaseStrings.ORDER), CaseStrings::byExperts);
+      return said != null && said;
     }
 
     /**
@@ -180,26 +175,27 @@ public record CaseMetadata(
      * @param keys its names; a file may use any
      */
     boolean flag(List<String> keys, boolean otherwise) {
-      Boolean found = value(keys, this::flag);
+      Boolean found = value(keys, CaseStrings::flag);
       return found == null ? otherwise : found;
     }
 
-    private boolean flag(String key, String value) {
-      return switch (value) {
-        case "true", "1", "yes", "on" -> true;
-        case "false", "0", "no", "off", "none", "" -> false;
-        default -> throw bad("metadata " + key + " is '" + value + "'; it must be true or false");
-      };
-    }
-
-    /** What the strings of these names mean; null without one. */
-    private <T> @Nullable T value(List<String> keys, BiFunction<String, String, T> meaning) {
+    /**
+     * What the strings of these names mean; null without one.
+     *
+     * @param meaning null for a value that is not allowed
+     */
+    private <T> @Nullable T value(List<String> keys, Meaning<T> meaning) {
       String first = "";
       @Nullable T found = null;
       for (String key : keys) {
         String text = text(key);
         if (text != null) {
-          T value = meaning.apply(key, text);
+          T value = meaning.of(text);
+          if (value == null) {
+            throw bad(
+                "metadata %s is '%s'; it must be %s"
+                    .formatted(key, text, CaseStrings.limit(key, text)));
+          }
           if (found != null && !found.equals(value)) {
             throw bad(
                 "%s is %s, but %s is %s, in the file or as an option: keep the right one"
@@ -218,7 +214,7 @@ public record CaseMetadata(
      * @param keys its names; a file may use any
      */
     int number(List<String> keys, @Nullable Number otherwise) {
-      Integer found = value(keys, this::number);
+      Integer found = value(keys, CaseStrings::number);
       if (found != null) {
         return found;
       }
@@ -231,24 +227,12 @@ public record CaseMetadata(
       return Math.toIntExact(otherwise.longValue());
     }
 
-    private int number(String key, String value) {
-      try {
-        int number = Integer.parseInt(value);
-        if (number >= 0) {
-          return number;
-        }
-      } catch (NumberFormatException e) {
-        // Reported below, like a negative number.
-      }
-      throw bad("metadata " + key + " is '" + value + "'; it must be a natural number");
-    }
-
     int maxTokens(boolean lowLatency) {
       if (!lowLatency) {
         return 0;
       }
       Tensor tensor = file.find("max_tokens");
-      List<String> keys = List.of("max_tokens", "num_max_dispatch_tokens_per_rank");
+      List<String> keys = CaseStrings.MAX_TOKENS;
       if (tensor != null && tensor.elements() == 1) {
         long held = tensor.dtype() == DType.INT64 ? tensor.getLong(0) : tensor.getInt(0);
         int said = number(keys, held);

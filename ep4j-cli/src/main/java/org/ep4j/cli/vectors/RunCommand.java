@@ -13,6 +13,7 @@ import org.ep4j.bench.CommandAgreement;
 import org.ep4j.cases.CaseDirectory;
 import org.ep4j.cases.CaseFile;
 import org.ep4j.cases.CaseRunner;
+import org.ep4j.cases.CaseStrings;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
@@ -72,6 +73,11 @@ public final class RunCommand implements Callable<Integer> {
 
   private static final List<String> KINDS = List.of("ht", "ll");
 
+  /** Strings of one kind, which have options of the same names. */
+  private static final String EXPERT_ALIGNMENT = "expert_alignment";
+
+  private static final String MAX_TOKENS = "max_tokens";
+
   private static final List<String> ORDERS = List.of("rank", "expert");
 
   @Option(names = "--kind", paramLabel = "ht|ll", description = "High throughput or low latency.")
@@ -86,7 +92,7 @@ public final class RunCommand implements Callable<Integer> {
   @Option(
       names = "--expert-alignment",
       paramLabel = "N",
-      description = "Alignment of the counts per expert.")
+      description = "Alignment of the counts per expert (ht).")
   private @Nullable Integer expertAlignment;
 
   @Option(
@@ -134,7 +140,9 @@ public final class RunCommand implements Callable<Integer> {
         !sameDirectory(),
         ErrorCode.OUTPUT_IS_INPUT,
         "--output is --input: name another directory, results do not replace inputs");
+    checkParameters(command);
     CaseDirectory directory = CaseDirectory.open(input, given());
+    checkKind(command, directory);
     OutputFiles.check(output, directory.ranks());
     int ranks = directory.ranks();
     nodes.check(command, ranks, world.join());
@@ -149,6 +157,41 @@ public final class RunCommand implements Callable<Integer> {
     } finally {
       OutputFiles.sweep(output);
     }
+  }
+
+  /** Refuses values that would be reported as those of the files. */
+  private void checkParameters(CommandSpec command) {
+    checkPositive(command, "--experts", experts);
+    checkPositive(command, "--expert-alignment", expertAlignment);
+    checkPositive(command, "--max-tokens", maxTokens);
+    metadata.forEach(
+        (key, value) -> {
+          CommandSpecs.checkValue(
+              command, !key.isBlank(), "--metadata", key + "=" + value, "KEY=VALUE");
+          String limit = CaseStrings.limit(key, value);
+          CommandSpecs.checkValue(command, limit.isEmpty(), "--metadata " + key, value, limit);
+        });
+  }
+
+  private static void checkPositive(CommandSpec command, String option, @Nullable Integer value) {
+    CommandSpecs.checkValue(
+        command, value == null || value >= 1, option, String.valueOf(value), "at least 1");
+  }
+
+  /** Refuses a parameter of the other kind: the results would keep it, and no run would use it. */
+  private void checkKind(CommandSpec command, CaseDirectory directory) {
+    boolean lowLatency = directory.metadata().lowLatency();
+    String key = lowLatency ? EXPERT_ALIGNMENT : MAX_TOKENS;
+    CommandSpecs.check(
+        command,
+        !given().containsKey(key),
+        ErrorCode.INAPPLICABLE_OPTION,
+        "%s is for %s only, and %s is a case of %s: leave it out"
+            .formatted(
+                metadata.containsKey(key) ? "--metadata " + key : "--" + key.replace('_', '-'),
+                lowLatency ? "ht" : "ll",
+                input,
+                lowLatency ? "ll" : "ht"));
   }
 
   private BufferConfig config(CaseDirectory directory) {
@@ -203,8 +246,8 @@ public final class RunCommand implements Callable<Integer> {
     put(given, "kind", kind);
     put(given, "experts", experts);
     put(given, "order", order);
-    put(given, "expert_alignment", expertAlignment);
-    put(given, "max_tokens", maxTokens);
+    put(given, EXPERT_ALIGNMENT, expertAlignment);
+    put(given, MAX_TOKENS, maxTokens);
     return given;
   }
 

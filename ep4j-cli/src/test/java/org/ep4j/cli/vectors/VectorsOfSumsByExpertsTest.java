@@ -19,6 +19,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** The commands on vectors of our own, whose sums are in the order of experts. */
@@ -147,6 +148,69 @@ class VectorsOfSumsByExpertsTest {
     assertThat(order.err()).contains("--order = experts; it must be one of rank, expert");
     assertThat(ranks.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(ranks.err()).contains("--ranks = 17; it must be 1 to 16");
+  }
+
+  /** No file is at fault, and none is read. */
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "--experts -1 | --experts = -1; it must be at least 1",
+        "--experts 0 | --experts = 0; it must be at least 1",
+        "--expert-alignment -4 | --expert-alignment = -4; it must be at least 1",
+        "--max-tokens 0 | --max-tokens = 0; it must be at least 1",
+        "--metadata use_fp8=banana | --metadata use_fp8 = banana; it must be true or false",
+        "--metadata num_experts=x | --metadata num_experts = x; it must be a natural number",
+        "--metadata ranks=-1 | --metadata ranks = -1; it must be a natural number",
+        "--metadata kind=hx | --metadata kind = hx; it must be 'ht' or 'll'",
+        "--metadata order=x | --metadata order = x; it must be 'rank' or 'expert'",
+        "--metadata =x | --metadata = =x; it must be KEY=VALUE",
+      })
+  void aBadParameterNamesItsOption(String options, String expected) {
+    CommandLineRun run = CommandLineRun.of(("run --input i --output o " + options).split(" ", -1));
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("EP4J-1900: " + expected);
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "expert-ht-bf16-2, --max-tokens 128, --max-tokens is for ll only",
+    "expert-ht-bf16-2, --metadata max_tokens=128, --metadata max_tokens is for ll only",
+    "expert-ll-bf16-2, --expert-alignment 4, --expert-alignment is for ht only"
+  })
+  void aParameterOfTheOtherKindIsRefused(String name, String options, String expected) {
+    Path output = scratch.resolve("out");
+    CommandLineRun run =
+        CommandLineRun.of(
+            ("run --threads --device host --input "
+                    + vectors.resolve(name)
+                    + " --output "
+                    + output
+                    + " "
+                    + options)
+                .split(" ", -1));
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("EP4J-1905: " + expected);
+    assertThat(output).doesNotExist();
+  }
+
+  @Test
+  void stringsThatAreNoParametersStayInTheResults() {
+    Path output = scratch.resolve("out");
+    CommandLineRun run =
+        CommandLineRun.of(
+            ("run --threads --device host --metadata origin=here --input "
+                    + vectors.resolve("expert-ht-bf16-1")
+                    + " --output "
+                    + output)
+                .split(" ", -1));
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    try (SafetensorsFile file = SafetensorsFile.open(output.resolve("rank0.safetensors"))) {
+      assertThat(file.metadata()).containsEntry("origin", "here");
+    }
   }
 
   private static CommandLineRun run(Path input, Path output) {
