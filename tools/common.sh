@@ -52,6 +52,22 @@ require_open_files() {
       "raise the limit (ulimit -n), or ask the administrator to"
 }
 
+# Ends the script unless a JVM starts with the heap EP4J_HEAP: with less it runs out of memory early, and more
+# it cannot reserve. Both end in messages of the JVM that name neither the variable nor a code.
+require_heap() {
+  local unit=0
+  if [[ ${EP4J_HEAP:-1g} =~ ^([1-9][0-9]{0,14})([kKmMgGtT]?)$ ]]; then
+    case ${BASH_REMATCH[2]} in
+      [kK]) unit=10 ;;
+      [mM]) unit=20 ;;
+      [gG]) unit=30 ;;
+      [tT]) unit=40 ;;
+    esac
+    ((BASH_REMATCH[1] < (64 << 20 >> unit) || BASH_REMATCH[1] > (64 << 40 >> unit))) || return 0
+  fi
+  usage_error EP4J-1006 "EP4J_HEAP = $EP4J_HEAP; it must be a size from 64m to 64t, such as 8g: correct the variable or unset it"
+}
+
 # Prints the feature version of the JDK in directory $1, from its release file; 0 if $1 has no JDK.
 feature_version() {
   local line

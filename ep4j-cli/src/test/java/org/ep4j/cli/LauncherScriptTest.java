@@ -17,6 +17,8 @@ import java.util.regex.Pattern;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * The script {@code ep4j} in a clone whose java and mvn are scripts: they print their arguments,
@@ -143,14 +145,44 @@ class LauncherScriptTest {
     assertThat(said(script)).contains("runs in no other");
   }
 
-  @Test
-  void aHeapThatIsNoSizeIsRefused() throws Exception {
-    for (String heap : List.of("8gb", "zz", "-1g")) {
-      ProcessBuilder script = script();
-      script.environment().put("EP4J_JAVA_HOME", folder.resolve("jdk").toString());
-      script.environment().put("EP4J_HEAP", heap);
-      assertThat(said(script)).contains("EP4J-1006: EP4J_HEAP = " + heap).doesNotContain("runs");
-    }
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "8gb",
+        "zz",
+        "-1g",
+        "1",
+        "1k",
+        "63m",
+        "67108863",
+        "65t",
+        "99999t",
+        "99999999999999999999t"
+      })
+  void aHeapWithWhichNoJvmStartsIsRefused(String heap) throws Exception {
+    Process process = withHeap(heap).start();
+    String said = said(process);
+
+    assertThat(process.exitValue()).isEqualTo(ExitCodes.USAGE);
+    assertThat(said)
+        .contains("EP4J-1006: EP4J_HEAP = " + heap + "; it must be a size from 64m to 64t")
+        .doesNotContain("runs");
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"", "64M", "67108864", "65536k", "1g", "64t", "70368744177664"})
+  void anyOtherHeapIsThatOfTheJvm(String heap) throws Exception {
+    program("jdk/bin/java", BASH + "echo runs with $1");
+
+    assertThat(said(withHeap(heap).start()))
+        .contains("runs with " + (heap.isEmpty() ? "--add-modules" : "-Xmx" + heap));
+  }
+
+  private ProcessBuilder withHeap(String heap) {
+    ProcessBuilder script = script();
+    script.environment().put("EP4J_JAVA_HOME", folder.resolve("jdk").toString());
+    script.environment().put("EP4J_HEAP", heap);
+    return script;
   }
 
   /** The script of a bundle repeats both checks: it needs no other file. */
@@ -163,8 +195,10 @@ class LauncherScriptTest {
     script.environment().put("EP4J_HEAP", "3g");
     assertThat(said(script)).contains("runs in C.UTF-8 with -Xmx3g");
 
-    script.environment().put("EP4J_HEAP", "zz");
-    assertThat(said(script)).contains("EP4J-1006: EP4J_HEAP = zz").doesNotContain("runs");
+    for (String heap : List.of("zz", "1k", "99999t")) {
+      script.environment().put("EP4J_HEAP", heap);
+      assertThat(said(script)).contains("EP4J-1006: EP4J_HEAP = " + heap).doesNotContain("runs");
+    }
   }
 
   @Test
@@ -196,7 +230,10 @@ class LauncherScriptTest {
   }
 
   private static String said(ProcessBuilder script) throws Exception {
-    Process process = script.start();
+    return said(script.start());
+  }
+
+  private static String said(Process process) throws Exception {
     String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
     process.waitFor();
     return said;
