@@ -618,7 +618,8 @@ public enum ErrorCode {
   KERNEL_CACHE_SETTING(
       1741,
       "A setting or a key of the cubin cache is not valid.",
-      "Set EP4J_CUDA_CACHE_MB to a number of MiB, at least 1, or unset it."),
+      "Set EP4J_CUDA_CACHE_MB to a number of MiB, at least 1, and EP4J_CUDA_CACHE to a directory, or"
+          + " unset them."),
 
   NCCL_SETTING(
       1750,

@@ -16,7 +16,7 @@ final class CacheClearCommand implements Callable<Integer> {
 
   @Override
   public Integer call() {
-    CubinCache cache = CubinCache.standard(System.getenv());
+    CubinCache cache = CubinCache.standard(System.getenv()).requireDirectory();
     int deleted = cache.clear();
     CommandSpecs.require(spec)
         .commandLine()

@@ -24,7 +24,7 @@ final class CacheListCommand implements Callable<Integer> {
   @Override
   public Integer call() {
     PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
-    CubinCache cache = CubinCache.standard(System.getenv());
+    CubinCache cache = CubinCache.standard(System.getenv()).requireDirectory();
     List<CubinCache.Entry> entries = cache.list();
     long total = entries.stream().mapToLong(CubinCache.Entry::bytes).sum();
     if (!entries.isEmpty()) {

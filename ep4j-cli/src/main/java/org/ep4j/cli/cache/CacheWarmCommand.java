@@ -123,6 +123,7 @@ final class CacheWarmCommand implements Callable<Integer> {
       }
       specs.add(MoeSources.spec(architecture));
     }
+    var _ = compiler.cache().requireDirectory();
     compiler.backend().find().require();
     compile(compiler, specs);
     wanted.forEach(this::shims);

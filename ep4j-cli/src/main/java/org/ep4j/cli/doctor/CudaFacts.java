@@ -167,7 +167,7 @@ final class CudaFacts {
   private static Finding cache() {
     CubinCache cache;
     try {
-      cache = CubinCache.standard(System.getenv());
+      cache = CubinCache.standard(System.getenv()).requireDirectory();
     } catch (IllegalArgumentException e) {
       return Finding.warning(
           TOPIC, "compiled kernels", "unusable variables", String.valueOf(e.getMessage()));

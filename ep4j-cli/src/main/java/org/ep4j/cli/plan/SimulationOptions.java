@@ -74,9 +74,9 @@ final class SimulationOptions {
     Map<Integer, Integer> ports = new TreeMap<>();
     lostPort.forEach(rank -> ports.merge(rank, 1, Integer::sum));
     return new Perturbations(
-        ofRanks(spec, "--late", late, "RANK:MICROS"),
-        ofRanks(spec, "--slow-rank", slowRank, "RANK:FACTOR"),
-        ofRanks(spec, "--slow-nic", slowNic, "RANK:SHARE"),
+        ofRanks(spec, "--late", late, "RANK:MICROS, for example 3:20"),
+        ofRanks(spec, "--slow-rank", slowRank, "RANK:FACTOR, for example 3:1.5"),
+        ofRanks(spec, "--slow-nic", slowNic, "RANK:SHARE, for example 3:0.5"),
         ports);
   }
 
@@ -85,7 +85,7 @@ final class SimulationOptions {
     Map<Integer, Double> ofRanks = new TreeMap<>();
     for (String value : values) {
       Matcher matcher = OF_RANK.matcher(value);
-      CommandSpecs.checkValue(spec, matcher.matches(), option, value, form + ", for example 3:0.5");
+      CommandSpecs.checkValue(spec, matcher.matches(), option, value, form);
       int rank = Integer.parseInt(matcher.group(1));
       Double before = ofRanks.put(rank, Double.parseDouble(matcher.group(2)));
       CommandSpecs.checkValue(spec, before == null, option, value, "given once for each rank");

@@ -134,6 +134,12 @@ public final class VerifyCommand implements Callable<Integer> {
           ExitCodes.FAILED,
           vectors + ": does not exist: name a case, or a directory with cases");
     }
+    if (!Files.isDirectory(vectors)) {
+      throw new CommandFailure(
+          ErrorCode.NO_CASES,
+          ExitCodes.FAILED,
+          vectors + ": is a file: name its directory, " + vectors.toAbsolutePath().getParent());
+    }
     List<Path> found;
     try (Stream<Path> entries = Files.walk(vectors, DEPTH)) {
       found = entries.filter(CaseDirectory::isCase).sorted().toList();

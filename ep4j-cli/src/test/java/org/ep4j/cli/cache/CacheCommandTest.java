@@ -19,6 +19,8 @@ import org.ep4j.cuda.jit.NvccBackend;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class CacheCommandTest {
   /** All kernels take minutes on a slow, busy machine. */
@@ -98,6 +100,20 @@ class CacheCommandTest {
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains(CubinCache.SIZE_VARIABLE).contains("plenty");
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"list", "clear", "warm --arch sm_90a"})
+  void aCacheThatIsAFileIsWrongUsage(String command) throws Exception {
+    Path file = Files.createFile(scratch.resolve("file"));
+    CommandLineRun run =
+        run(
+            Map.of(CubinCache.DIRECTORY_VARIABLE, file.toString()),
+            ("cache " + command).split(" ", -1));
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err())
+        .contains("EP4J-1741: EP4J_CUDA_CACHE = '" + file + "'; it must be a directory");
   }
 
   @Test

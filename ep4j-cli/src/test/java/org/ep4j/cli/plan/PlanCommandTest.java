@@ -276,6 +276,8 @@ class PlanCommandTest {
         "--late 0:5 | CONFLICTING_OPTIONS | --late needs --simulate",
         "--lost-port 0 | CONFLICTING_OPTIONS | --lost-port needs --simulate",
         "--simulate --late 5 | BAD_OPTION_VALUE | --late = 5; it must be RANK:MICROS",
+        "--simulate --slow-rank 1:NaN | BAD_OPTION_VALUE | RANK:FACTOR, for example 3:1.5",
+        "--simulate --slow-nic 1 | BAD_OPTION_VALUE | RANK:SHARE, for example 3:0.5",
         "--simulate --late -1:5 | BAD_OPTION_VALUE | --late = -1:5",
         "--simulate --late 1:5 --late 1:6 | BAD_OPTION_VALUE | given once for each rank",
         "--simulate --slow-rank 8:2 | PLAN_PERTURBATION | slow-rank: rank = 8; it must be 0..7",

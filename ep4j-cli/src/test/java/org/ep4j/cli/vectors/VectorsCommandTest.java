@@ -275,6 +275,16 @@ class VectorsCommandTest {
     assertThat(CommandLineRun.of("verify").code()).isEqualTo(ExitCodes.USAGE);
   }
 
+  @Test
+  void aFileOfACaseIsAnsweredWithItsDirectory() throws Exception {
+    Path file = Files.createFile(scratch.resolve("rank0.safetensors"));
+    CommandLineRun run = CommandLineRun.of("verify", "--vectors", file.toString());
+
+    assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(run.err())
+        .contains("EP4J-8022: " + file + ": is a file: name its directory, " + scratch);
+  }
+
   private CommandLineRun verify(Path directory, String... more)
       throws IOException, InterruptedException {
     List<String> arguments =

@@ -142,6 +142,24 @@ public final class CubinCache {
     return Long.parseLong(value);
   }
 
+  /**
+   * Returns this cache, for a command about it. Jobs do not call this: without a cache they compile
+   * in each process, with a warning.
+   *
+   * @throws InvalidArgumentException if something else than a directory has its path
+   */
+  public CubinCache requireDirectory() {
+    if (Files.exists(directory) && !Files.isDirectory(directory)) {
+      throw new InvalidArgumentException(
+          ErrorCode.KERNEL_CACHE_SETTING,
+          DIRECTORY_VARIABLE,
+          "'" + directory + "'",
+          "a directory",
+          "name another path, or unset it for the default");
+    }
+    return this;
+  }
+
   /** Directory of the cache. */
   public Path directory() {
     return directory;
