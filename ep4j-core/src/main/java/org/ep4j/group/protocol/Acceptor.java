@@ -73,7 +73,7 @@ public final class Acceptor implements Reactor.Handler {
     this.purpose = purpose;
     this.admit = admit;
     this.maxUnauthenticated = ranks + MORE_UNAUTHENTICATED;
-    channel = LocalLackException.opened(ServerSocketChannel::open);
+    channel = LocalFailureException.opened(ServerSocketChannel::open);
     boolean done = false;
     try {
       channel.bind(address, maxUnauthenticated);

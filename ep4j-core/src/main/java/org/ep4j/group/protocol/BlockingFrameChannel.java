@@ -54,7 +54,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
       throw new UnknownHostException(
           "unknown host " + address.getHostString() + ": correct the host name");
     }
-    SocketChannel opened = LocalLackException.opened(SocketChannel::open);
+    SocketChannel opened = LocalFailureException.opened(SocketChannel::open);
     BlockingFrameChannel channel = new BlockingFrameChannel(opened, address);
     boolean done = false;
     try {
@@ -71,7 +71,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
 
   /** Whether this process is why a connection failed, not the peer or the network. */
   public static boolean failedHere(IOException failure) {
-    return failure instanceof LocalLackException;
+    return failure instanceof LocalFailureException;
   }
 
   private void connect(Deadline deadline) throws IOException {
@@ -79,7 +79,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
       channel.socket().connect(address, deadline.remainingMillis());
     } catch (BindException e) {
       // No local port is free, or this host forbids the connection.
-      throw new LocalLackException(e);
+      throw new LocalFailureException(e);
     }
     channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
     if (local().equals(channel.getRemoteAddress())) {
@@ -87,7 +87,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
       throw new ConnectException("Connection refused");
     }
     channel.configureBlocking(false);
-    Selector opened = LocalLackException.opened(Selector::open);
+    Selector opened = LocalFailureException.opened(Selector::open);
     selector = opened;
     channel.register(opened, SelectionKey.OP_READ);
   }

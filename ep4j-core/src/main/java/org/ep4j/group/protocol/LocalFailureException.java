@@ -6,7 +6,7 @@ import java.io.IOException;
  * This process lacks what a connection needs, such as a free file descriptor: that says nothing
  * about the peer. Other packages ask {@link BlockingFrameChannel#failedHere}.
  */
-final class LocalLackException extends IOException {
+final class LocalFailureException extends IOException {
   private static final long serialVersionUID = 1L;
 
   /** Opens a channel or a selector. */
@@ -14,16 +14,16 @@ final class LocalLackException extends IOException {
     T open() throws IOException;
   }
 
-  LocalLackException(IOException cause) {
+  LocalFailureException(IOException cause) {
     super(cause.getMessage(), cause);
   }
 
   /** What the opener opens; no failure of it is one of a peer. */
-  static <T> T opened(Opener<T> opener) throws LocalLackException {
+  static <T> T opened(Opener<T> opener) throws LocalFailureException {
     try {
       return opener.open();
     } catch (IOException e) {
-      throw new LocalLackException(e);
+      throw new LocalFailureException(e);
     }
   }
 }
