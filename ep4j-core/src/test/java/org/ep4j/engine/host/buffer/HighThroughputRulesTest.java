@@ -9,11 +9,8 @@ import static org.ep4j.engine.host.buffer.Tensors.bf16;
 import static org.ep4j.engine.host.buffer.Tensors.heads;
 
 import java.lang.foreign.MemorySegment;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.ep4j.CombineOptions;
@@ -28,7 +25,6 @@ import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.execution.DeviceStream;
-import org.ep4j.execution.Event;
 import org.ep4j.execution.Execution;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.routing.Routing;
@@ -250,54 +246,27 @@ class HighThroughputRulesTest {
         });
   }
 
-  /** Blocks the operation that waits for it inside the buffer until it is released. */
-  private static final class Obstacle implements Event {
-    private final CountDownLatch reached = new CountDownLatch(1);
-    private final CountDownLatch gone = new CountDownLatch(1);
-
-    @Override
-    public boolean isDone() {
-      return gone.getCount() == 0;
-    }
-
-    @Override
-    public void await() {
-      await(Duration.ofSeconds(20));
-    }
-
-    @Override
-    public boolean await(Duration timeout) {
-      reached.countDown();
-      try {
-        return gone.await(timeout.toMillis(), TimeUnit.MILLISECONDS);
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
-        return false;
-      }
-    }
-  }
-
   @Test
   void secondThreadInsideIsRefused() {
     ThreadRanks.run(
         1,
         group -> {
-          Obstacle obstacle = new Obstacle();
+          Signal signal = new Signal();
           DispatchOptions late =
-              DispatchOptions.builder().execution(Execution.SYNCHRONOUS.after(obstacle)).build();
+              DispatchOptions.builder().execution(Execution.SYNCHRONOUS.after(signal)).build();
           try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
             Thread waiting =
                 Thread.ofPlatform()
                     .name("waiting")
                     .start(() -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), late));
-            assertThat(obstacle.reached.await(20, TimeUnit.SECONDS)).isTrue();
+            signal.awaitWaiter();
             assertThatThrownBy(b::parallelism)
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageStartingWith(ErrorCode.BUFFER_IN_USE.id());
             assertThatThrownBy(b::close)
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageStartingWith(ErrorCode.BUFFER_IN_USE.id());
-            obstacle.gone.countDown();
+            signal.happen();
             waiting.join();
             assertThat(b.parallelism()).isPositive();
           }
