@@ -117,8 +117,8 @@ public final class LowLatencyChecks {
     memory.writable("waitStats", options.waitStats());
   }
 
-  /** Checks the factor of NVFP4 rows; returns it. */
-  public static float factor(float globalScale) {
+  /** Checks the factor of NVFP4 rows, once it can be read. */
+  public static void factor(float globalScale) {
     if (!(globalScale > 0) || Float.isInfinite(globalScale)) {
       throw Arguments.invalid(
           ErrorCode.GLOBAL_SCALE,
@@ -127,7 +127,6 @@ public final class LowLatencyChecks {
           "finite and > 0",
           "use 448 * 6 / amax");
     }
-    return globalScale;
   }
 
   /** Whether a dispatch delivers a weight for each row of an expert. */

@@ -70,9 +70,6 @@ public final class Dispatcher {
   private final TrafficCounters traffic;
   private final ExpertTable table;
 
-  /** Whether the routes of the present dispatch are sorted by experts. */
-  private boolean sorting;
-
   private final LentResult.Lifetime lifetime = new LentResult.Lifetime("dispatch");
   private final Results<DispatchResult<HostEnd>> flatResults;
   private final Results<DispatchResult<HostEnd>> groupedResults;
@@ -220,7 +217,7 @@ public final class Dispatcher {
     pool.dispatched(handle);
     boolean done = false;
     try {
-      findRoutes(handle, rowOrder, tokens, routing, options);
+      boolean sorts = findRoutes(handle, rowOrder, tokens, routing, options);
       handle.describe(operation, tokens);
       slots.publish(routes, handle.limit);
       outdate();
@@ -236,7 +233,7 @@ public final class Dispatcher {
       }
       slots.resolve(handle, routes.positions);
       if (rowOrder == Layout.EXPERT_MAJOR) {
-        prepareSums(handle);
+        prepareSums(handle, sorts);
       }
       handle.sortOut(context.nodes, context.rank);
       send(handle, DISPATCH, result);
@@ -280,7 +277,8 @@ public final class Dispatcher {
     }
   }
 
-  private void findRoutes(
+  /** Finds the routes; whether the kept experts order the sums along them. */
+  private boolean findRoutes(
       HostHandle handle, Layout rowOrder, Tokens tokens, Routing routing, DispatchOptions options) {
     load(tokens);
     payload.load(routing, staging, scratch);
@@ -291,23 +289,24 @@ public final class Dispatcher {
     }
     if (handle.layout == Layout.FLAT) {
       routes.flat(handle, payload.ids, payload.wideIds);
-      return;
+      return false;
     }
     routes.expertMajor(handle, payload.ids, payload.wideIds);
     Tensor logical = routing.logicalIdx();
-    sorting = logical != null || (ofBuffer == null && !table.inOrder);
-    if (sorting) {
+    boolean sorts = logical != null || (ofBuffer == null && !table.inOrder);
+    if (sorts) {
       handle.keepExperts(logical != null ? logical : routing.topkIdx());
     }
+    return sorts;
   }
 
   /** Keeps what combines need of the routing, once the routes are those of the rows that fit. */
-  private void prepareSums(HostHandle handle) {
+  private void prepareSums(HostHandle handle, boolean sorts) {
     if (handle.weighted) {
       handle.keepWeights(payload.weights);
     }
     handle.order = null;
-    if (sorting) {
+    if (sorts) {
       handle.sortByExperts();
     }
   }

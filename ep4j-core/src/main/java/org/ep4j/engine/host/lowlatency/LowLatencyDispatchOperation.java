@@ -82,7 +82,8 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   @Override
   void read() {
     owner.routing(readsLate()).read(requireNonNull(routing), record);
-    globalScale = factor == null ? 1 : LowLatencyChecks.factor(CallerTensors.scalar(factor));
+    globalScale = factor == null ? 1 : CallerTensors.scalar(factor);
+    LowLatencyChecks.factor(globalScale);
     routing = null;
     factor = null;
   }

@@ -99,7 +99,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     weights = weighted ? context.staging.address(owner.weightsBuffer(), given, stream) : 0;
     Tensor factor = options.globalScale();
     if (factor != null && !factor.onDevice()) {
-      float _ = LowLatencyChecks.factor(factor.getFloat(0));
+      LowLatencyChecks.factor(factor.getFloat(0));
     }
     globalScale = context.staging.address(Staging.Buffer.FACTORS, factor, stream);
     scaleLayout = options.scaleLayout();
