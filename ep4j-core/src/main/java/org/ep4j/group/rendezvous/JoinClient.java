@@ -34,6 +34,9 @@ final class JoinClient {
   private static final long FIRST_PAUSE_MILLIS = 20;
   private static final long LONGEST_PAUSE_MILLIS = 250;
 
+  /** An attempt that had less time says nothing about a listener that did not answer. */
+  private static final Duration TIME_FOR_AN_ANSWER = Duration.ofMillis(250);
+
   /** How long the rendezvous may take to notice that a connection is closed. */
   private static final Duration CLOSING_CONNECTION = Duration.ofSeconds(1);
 
@@ -91,15 +94,23 @@ final class JoinClient {
    */
   Admission join() throws IOException {
     long pause = FIRST_PAUSE_MILLIS;
+    IOException reason = null;
     while (true) {
+      int[] missingBefore = missing;
+      Deadline enough = Deadline.after(TIME_FOR_AN_ANSWER);
       try {
         return tryOnce();
       } catch (IOException e) {
+        if (reason != null && e instanceof SocketTimeoutException && !enough.expired()) {
+          missing = missingBefore;
+        } else {
+          reason = e;
+        }
         if (Thread.currentThread().isInterrupted()) {
           throw new GroupException(ErrorCode.GROUP_INTERRUPTED, interrupted(), e);
         }
         if (deadline.expired()) {
-          throw timeout(e);
+          throw timeout(reason);
         }
         if (!awaitsListener) {
           throw e;

@@ -230,6 +230,18 @@ class JoinRefusalTest {
     }
   }
 
+  /** Reads what clients say, and closes their connections 30 ms later. */
+  private static void closeAfterAMoment(ServerSocket server) {
+    while (!server.isClosed()) {
+      try (Socket socket = server.accept()) {
+        socket.getInputStream().readNBytes(5 + Frames.MAGIC.length + 2 + Challenge.NONCE_BYTES);
+        Thread.sleep(30);
+      } catch (IOException | InterruptedException e) {
+        // The test has closed the server.
+      }
+    }
+  }
+
   @Test
   void anotherServerOnThePortIsDetected() throws Exception {
     try (ServerSocket http = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
@@ -273,6 +285,18 @@ class JoinRefusalTest {
           .isInstanceOf(GroupTimeoutException.class)
           .hasMessageContaining("127.0.0.1:" + unresponsive.getLocalPort() + " does not answer")
           .hasMessageStartingWith(ErrorCode.JOIN_TIMEOUT.id());
+    }
+  }
+
+  /** The last attempt starts with the deadline, and gets no answer whatever the listener does. */
+  @Test
+  void theReasonIsThatOfAnAttemptWithTimeForAnAnswer() throws Exception {
+    try (ServerSocket closing = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
+      Thread.startVirtualThread(() -> closeAfterAMoment(closing));
+      GroupConfig config = TcpWorld.rankOneAt(2, closing.getLocalPort()).joinTimeout(SHORT).build();
+      assertThatThrownBy(() -> Group.join(config))
+          .isInstanceOf(GroupTimeoutException.class)
+          .hasMessageContaining("127.0.0.1:" + closing.getLocalPort() + " closed the connection");
     }
   }
 
