@@ -14,6 +14,7 @@ import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.OutputFile;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.error.ErrorCode;
@@ -377,6 +378,7 @@ public final class BenchCommand implements Callable<Integer> {
     range("--ranks", ranks == null ? 1 : ranks, 1, MAX_RANKS);
     range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
     CommandSpecs.checkValue(spec, experts >= 1, "--experts", experts, "at least 1");
+    range("--topk", topk, 1, Math.min(experts, BufferConfig.MAX_TOP_K));
     boolean measured = !tests().any();
     CommandSpecs.checkValue(
         spec, measured || sms.size() == 1, "--sms", sms, "one number in a test");

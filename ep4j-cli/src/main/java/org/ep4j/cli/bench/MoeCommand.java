@@ -5,6 +5,7 @@ import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.HelpGroup;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.OutputFile;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.moe.MoeShape;
@@ -141,6 +142,8 @@ final class MoeCommand implements Callable<Integer> {
     CommandSpecs.checkValue(spec, tokens > 0, "--tokens", tokens, "at least 1");
     CommandSpecs.checkValue(spec, shared >= 0, "--shared", shared, "at least 0");
     CommandSpecs.checkValue(spec, experts >= 1, "--experts", experts, "at least 1");
+    int maxTopk = Math.min(experts, BufferConfig.MAX_TOP_K);
+    CommandSpecs.checkValue(spec, topk >= 1 && topk <= maxTopk, "--topk", topk, "1.." + maxTopk);
     // More input sets would measure the same: experts read their weights from memory.
     IterationPlan plan = IterationPlan.of(spec, iterations, warmup, 1);
     CommandSpecs.checkValue(

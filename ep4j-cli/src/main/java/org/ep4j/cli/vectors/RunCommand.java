@@ -171,6 +171,16 @@ public final class RunCommand implements Callable<Integer> {
           String limit = CaseStrings.limit(key, value);
           CommandSpecs.checkValue(command, limit.isEmpty(), "--metadata " + key, value, limit);
         });
+    options()
+        .keySet()
+        .forEach(
+            key ->
+                CommandSpecs.check(
+                    command,
+                    !metadata.containsKey(key),
+                    ErrorCode.CONFLICTING_OPTIONS,
+                    "--%s and --metadata %s set the same string: leave one of them out"
+                        .formatted(key.replace('_', '-'), key)));
   }
 
   private static void checkPositive(CommandSpec command, String option, @Nullable Integer value) {
@@ -243,17 +253,24 @@ public final class RunCommand implements Callable<Integer> {
 
   private Map<String, String> given() {
     Map<String, String> given = new LinkedHashMap<>(metadata);
-    put(given, "kind", kind);
-    put(given, "experts", experts);
-    put(given, "order", order);
-    put(given, EXPERT_ALIGNMENT, expertAlignment);
-    put(given, MAX_TOKENS, maxTokens);
+    given.putAll(options());
     return given;
   }
 
-  private static void put(Map<String, String> given, String key, @Nullable Object value) {
+  /** The strings that have options of their own. */
+  private Map<String, String> options() {
+    Map<String, String> options = new LinkedHashMap<>();
+    put(options, "kind", kind);
+    put(options, "experts", experts);
+    put(options, "order", order);
+    put(options, EXPERT_ALIGNMENT, expertAlignment);
+    put(options, MAX_TOKENS, maxTokens);
+    return options;
+  }
+
+  private static void put(Map<String, String> options, String key, @Nullable Object value) {
     if (value != null) {
-      given.put(key, value.toString());
+      options.put(key, value.toString());
     }
   }
 

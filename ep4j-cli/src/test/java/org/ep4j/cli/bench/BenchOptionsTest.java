@@ -190,7 +190,9 @@ class BenchOptionsTest {
         "--threads --join     | EP4J-1904: ",
         "--hidden 100         | EP4J-1900: --hidden = 100; it must be a multiple of 8 for bf16"
             + " rows",
-        "--topk 300           | topK ",
+        "--topk 300           | EP4J-1900: --topk = 300; it must be 1..64",
+        "ht --topk 0          | EP4J-1900: --topk = 0; it must be 1..64",
+        "ht --topk 8 --experts 4 | EP4J-1900: --topk = 8; it must be 1..4",
         "ht --experts 0       | EP4J-1900: --experts = 0; it must be at least 1",
         "ll --dtype fp16      | EP4J-1905: --dtype fp16",
         "ll --logfmt --zero-copy | EP4J-1904: --logfmt and --zero-copy",

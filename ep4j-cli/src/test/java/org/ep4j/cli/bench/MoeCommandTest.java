@@ -107,7 +107,7 @@ class MoeCommandTest {
 
     run = bench("--threads --ranks 1 --experts 8 --topk 9");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("EP4J-1063: topK = 9; it must be 1 to 8");
+    assertThat(run.err()).contains("EP4J-1900: --topk = 9; it must be 1..8");
   }
 
   /** The limits of {@code bench ht}. */

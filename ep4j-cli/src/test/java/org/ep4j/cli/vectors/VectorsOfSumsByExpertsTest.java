@@ -173,6 +173,17 @@ class VectorsOfSumsByExpertsTest {
     assertThat(run.err()).contains("EP4J-1900: " + expected);
   }
 
+  @Test
+  void anOptionAndAStringForTheSameParameterAreRefused() {
+    CommandLineRun run =
+        CommandLineRun.of(
+            "run", "--input", "i", "--output", "o", "--experts", "8", "--metadata", "experts=4");
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err())
+        .contains("EP4J-1904: --experts and --metadata experts set the same string");
+  }
+
   @ParameterizedTest
   @CsvSource({
     "expert-ht-bf16-2, --max-tokens 128, --max-tokens is for ll only",
