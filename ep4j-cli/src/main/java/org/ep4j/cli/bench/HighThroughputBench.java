@@ -154,6 +154,7 @@ final class HighThroughputBench implements AutoCloseable {
 
   private List<Result> measure(@Nullable WireCeiling wire) {
     context.at("timing dispatch and combine");
+    String part = "dispatch, combine " + BenchSettings.word(payload);
     measureWire(wire);
     warm =
         settings
@@ -163,9 +164,7 @@ final class HighThroughputBench implements AutoCloseable {
                 context.agreement(),
                 this::run,
                 (first, count) ->
-                    context
-                        .trace()
-                        .timed("dispatch, combine", count, () -> run(first, count, wire)));
+                    context.trace().timed(part, count, () -> run(first, count, wire)));
     context.at("measuring the ceilings");
     Ceilings ceilings = new Ceilings(buffer, context.agreement());
     return List.of(dispatchResult(ceilings, wire), combineResult(ceilings, wire));

@@ -78,7 +78,8 @@ class BenchTraceTest {
           assertThat(parts)
               .extracting(Slice::name)
               .containsExactly(
-                  "dispatch, combine",
+                  "dispatch, combine bf16",
+                  "dispatch, combine fp8",
                   "ll_dispatch bf16",
                   "ll_combine bf16",
                   "ll_pair bf16",
