@@ -20,6 +20,7 @@ import org.ep4j.error.ErrorCode;
  *
  * @param operations in the order of their starts
  * @param leftOut operations beyond those
+ * @param counts all recorded operations of each rank, with those left out
  * @param waits time that a rank (first key) has waited for another in all recorded operations
  * @param windows totals of the windows of operations, by rank
  * @param windowWaits as {@code waits}, in all operations of these windows
@@ -28,6 +29,7 @@ import org.ep4j.error.ErrorCode;
 record RecordedJob(
     List<RecordedJob.Operation> operations,
     long leftOut,
+    Map<Integer, Long> counts,
     Map<Integer, Map<Integer, Double>> waits,
     Map<Integer, RecordedJob.Windows> windows,
     Map<Integer, Map<Integer, Double>> windowWaits,
@@ -74,9 +76,7 @@ record RecordedJob(
 
   /** The ranks that have recorded operations. */
   TreeSet<Integer> ranks() {
-    TreeSet<Integer> ranks = new TreeSet<>();
-    operations.forEach(operation -> ranks.add(operation.rank));
-    return ranks;
+    return new TreeSet<>(counts.keySet());
   }
 
   /** The operations by kind. */
@@ -105,12 +105,11 @@ record RecordedJob(
    * windows if no single ones are recorded.
    */
   List<Wait> meanWaits() {
-    Map<Integer, Long> counts = new HashMap<>();
     if (operations.isEmpty()) {
-      windows.forEach((rank, all) -> counts.put(rank, all.operations));
-      return meanWaits(windowWaits, counts);
+      Map<Integer, Long> inWindows = new HashMap<>();
+      windows.forEach((rank, all) -> inWindows.put(rank, all.operations));
+      return meanWaits(windowWaits, inWindows);
     }
-    operations.forEach(operation -> counts.merge(operation.rank, 1L, Long::sum));
     return meanWaits(waits, counts);
   }
 
@@ -138,7 +137,9 @@ record RecordedJob(
 
   /** Collects the events of several files. */
   static final class Builder {
+    private final int maxOperations;
     private final List<Operation> operations = new ArrayList<>();
+    private final Map<Integer, Long> counts = new TreeMap<>();
     private final List<Incident> incidents = new ArrayList<>();
     private final Map<Integer, Map<Integer, Double>> waits = new TreeMap<>();
     private final Map<Integer, Windows> windows = new TreeMap<>();
@@ -154,7 +155,18 @@ record RecordedJob(
     private String file = "";
     private long leftOut;
 
-    Builder() {}
+    Builder() {
+      this(MAX_OPERATIONS);
+    }
+
+    /**
+     * A builder.
+     *
+     * @param maxOperations that the job keeps; all are counted
+     */
+    Builder(int maxOperations) {
+      this.maxOperations = maxOperations;
+    }
 
     /** The times between which a file holds operations of a rank. */
     private record Span(String file, Instant first, Instant last) {
@@ -205,7 +217,8 @@ record RecordedJob(
       if (event.getInt("longestWaitFor") >= 0) {
         add(longestWaits, rank, rank(event, "longestWaitFor"), duration(event, "longestWait"));
       }
-      if (operations.size() == MAX_OPERATIONS) {
+      counts.merge(rank, 1L, Long::sum);
+      if (operations.size() == maxOperations) {
         leftOut++;
         return;
       }
@@ -270,6 +283,7 @@ record RecordedJob(
       return new RecordedJob(
           List.copyOf(operations),
           leftOut,
+          counts,
           waits.isEmpty() ? longestWaits : waits,
           windows,
           windowWaits,

@@ -91,6 +91,10 @@ final class RecordingSection {
       List.of("operation", "n", "median", "p99", "longest", "waited, %", "received rows", "bytes");
 
   private static List<String> cells(String name, List<RecordedJob.Operation> operations) {
+    if (operations.isEmpty()) {
+      // Of a rank whose operations are all left out.
+      return List.of(name, "0", "–", "–", "–", "–", "–", "–");
+    }
     Timings timings = RecordedJob.timings(operations);
     return List.of(
         name,

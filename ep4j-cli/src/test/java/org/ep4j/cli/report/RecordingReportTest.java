@@ -13,9 +13,12 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.stream.Stream;
 import jdk.jfr.Recording;
+import jdk.jfr.consumer.RecordedEvent;
+import jdk.jfr.consumer.RecordingFile;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Json;
+import org.ep4j.cli.text.Style;
 import org.ep4j.observe.ObservationLog;
 import org.ep4j.observe.OperationEvent;
 import org.junit.jupiter.api.BeforeEach;
@@ -90,6 +93,31 @@ class RecordingReportTest {
 
     assertThat(heat(Files.readString(page)).getFirst())
         .contains(new double[] {0, 100, 1500}, offset(1e-6));
+  }
+
+  @Test
+  void operationsBeyondTheLimitCountInMeansAndTheirRanksAreShown() throws Exception {
+    RecordedJob.Builder builder = new RecordedJob.Builder(2);
+    for (Path file : SampleRecordings.ofThreeRanks(scratch)) {
+      try (RecordingFile recording = new RecordingFile(file)) {
+        while (recording.hasMoreEvents()) {
+          RecordedEvent event = recording.readEvent();
+          if (event.getEventType().getName().startsWith("org.ep4j.")) {
+            builder.add(event);
+          }
+        }
+      }
+    }
+    RecordedJob job = builder.build();
+
+    assertThat(job.operations()).hasSize(2);
+    assertThat(job.leftOut()).isEqualTo(4);
+    assertThat(job.ranks()).containsExactly(0, 1, 2);
+    assertThat(job.meanWaits())
+        .contains(new RecordedJob.Wait(0, 2, 2000), new RecordedJob.Wait(1, 2, 2000));
+    RecordingSection section = new RecordingSection(job, "files");
+    assertThat(section.text(Style.PLAIN)).contains("2 operations of 3 ranks, and 4 more");
+    assertThat(section.html(new Charts())).contains("rank 0", "rank 1", "rank 2");
   }
 
   /** Numbers of ranks come from the file: they may be nonsense, and must not cost memory. */
