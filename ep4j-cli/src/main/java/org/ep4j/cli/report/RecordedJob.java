@@ -40,6 +40,12 @@ record RecordedJob(
   private static final int MAX_RANKS = 1 << 20;
 
   /**
+   * The JDK computes the times of each file anew: those of one event differ by about a microsecond.
+   * Between the end of a recording and the start of another, milliseconds pass.
+   */
+  private static final Duration CLOCK = Duration.ofNanos(100_000);
+
+  /**
    * An operation of a rank.
    *
    * @param kind what the rank called
@@ -148,7 +154,7 @@ record RecordedJob(
     /** Of recordings without {@code org.ep4j.Wait}: the longest wait of each operation. */
     private final Map<Integer, Map<Integer, Double>> longestWaits = new TreeMap<>();
 
-    /** Times of the operations of each rank in the earlier files. */
+    /** Times of the events of each rank in the earlier files. */
     private final Map<Integer, List<Span>> earlier = new HashMap<>();
 
     private final Map<Integer, Span> current = new HashMap<>();
@@ -168,10 +174,13 @@ record RecordedJob(
       this.maxOperations = maxOperations;
     }
 
-    /** The times between which a file holds operations of a rank. */
+    /**
+     * The ends of the first and the last event of a rank in a file. An event that began in the time
+     * of the recording before is one of the recording in which it ended.
+     */
     private record Span(String file, Instant first, Instant last) {
       boolean overlaps(Span other) {
-        return first.isBefore(other.last) && other.first.isBefore(last);
+        return first.isBefore(other.last.plus(CLOCK)) && other.first.isBefore(last.plus(CLOCK));
       }
     }
 
@@ -207,13 +216,15 @@ record RecordedJob(
           incidents.add(incident);
         }
       }
+      if (event.hasField("rank")) {
+        Instant end = event.getEndTime();
+        current.merge(event.getInt("rank"), new Span(file, end, end), Builder::around);
+      }
       return true;
     }
 
     private void operation(RecordedEvent event) {
       int rank = rank(event, "rank");
-      Span now = new Span(file, event.getStartTime(), event.getEndTime());
-      current.merge(rank, now, Builder::around);
       if (event.getInt("longestWaitFor") >= 0) {
         add(longestWaits, rank, rank(event, "longestWaitFor"), duration(event, "longestWait"));
       }

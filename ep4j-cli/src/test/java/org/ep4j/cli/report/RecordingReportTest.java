@@ -19,6 +19,7 @@ import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Json;
 import org.ep4j.cli.text.Style;
+import org.ep4j.observe.MaskEvent;
 import org.ep4j.observe.ObservationLog;
 import org.ep4j.observe.OperationEvent;
 import org.junit.jupiter.api.BeforeEach;
@@ -259,6 +260,44 @@ class RecordingReportTest {
             scratch.resolve("later.jfr"),
             () -> SampleRecordings.operation(1, "dispatch", 3, 1, 0, 1));
     assertThat(report(files[1], later).out()).contains("3 operations of 1 rank,");
+  }
+
+  @Test
+  void oneTimeOfARankIsNotCountedTwiceWithoutOperations() throws Exception {
+    Path windows = scratch.resolve("windows.jfr");
+    Path around =
+        SampleRecordings.record(
+            scratch.resolve("around.jfr"), () -> SampleRecordings.windows(windows, 1000, 3000));
+    refused("EP4J-8053", "hold the same time of rank 0", windows, around);
+
+    Path mask = scratch.resolve("mask.jfr");
+    Path aroundMask =
+        SampleRecordings.record(
+            scratch.resolve("around-mask.jfr"),
+            () -> SampleRecordings.record(mask, () -> MaskEvent.record(0, 2, true, "silent")));
+    refused("EP4J-8053", "hold the same time of rank 0", aroundMask, mask);
+
+    Path later = SampleRecordings.windows(scratch.resolve("later.jfr"), 1000);
+    assertThat(report(windows, later).out()).containsPattern("rank 0 +3 ");
+  }
+
+  /** The operation began in the time of the first recording, before another event of its rank. */
+  @Test
+  void anOperationBelongsToTheRecordingInWhichItEnded() throws Exception {
+    OperationEvent across = new OperationEvent();
+    ObservationLog log = new ObservationLog(0, 2, new int[] {0});
+    Path first =
+        SampleRecordings.record(
+            scratch.resolve("first.jfr"),
+            () -> {
+              across.begin();
+              MaskEvent.record(0, 1, true, "silent");
+            });
+    Path second =
+        SampleRecordings.record(
+            scratch.resolve("second.jfr"), () -> across.ended(log, 0, "dispatch", 1));
+
+    assertThat(report(first, second).out()).contains("1 operations of 1 rank", "Mask 1");
   }
 
   @Test
