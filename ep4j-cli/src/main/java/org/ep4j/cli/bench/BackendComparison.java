@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 import org.ep4j.config.BackendName;
@@ -22,13 +23,21 @@ final class BackendComparison {
 
   private final RankContext context;
   private final boolean threads;
+  private final Consumer<RankContext> found;
 
   /** Whether the code under measurement is warmed up. */
   private boolean warm;
 
-  BackendComparison(RankContext context, boolean threads) {
+  /**
+   * A comparison.
+   *
+   * @param threads whether the ranks are threads of this JVM
+   * @param found receives the context of each buffer, with its nodes
+   */
+  BackendComparison(RankContext context, boolean threads, Consumer<RankContext> found) {
     this.context = context;
     this.threads = threads;
+    this.found = found;
   }
 
   /** Runs the comparison; returns the results for the artifact. */
@@ -82,10 +91,10 @@ final class BackendComparison {
     BenchReport report = new BenchReport(own.settings(), own.group().size(), threads);
     List<Map<String, Object>> trees = new ArrayList<>();
     if (own.settings().highThroughput()) {
-      trees.addAll(new DeviceSession(own, threads).run(warm));
+      trees.addAll(new DeviceSession(own, threads, found).run(warm));
     }
     if (own.settings().lowLatency()) {
-      trees.addAll(new LatencySession(own, report).run(warm));
+      trees.addAll(new LatencySession(own, report, found).run(warm));
     }
     warm = true;
     trees.forEach(tree -> tree.put("backend", backend));

@@ -16,7 +16,9 @@ final class BenchSession {
 
   private String engine = "";
   private String wire = "";
-  private boolean severalNodes;
+
+  /** The context, with the nodes of its buffers where these are several. */
+  private RankContext across;
 
   /**
    * A bench.
@@ -28,7 +30,7 @@ final class BenchSession {
     this.context = context;
     this.files = files;
     this.tests = tests;
-    severalNodes = context.severalNodes();
+    across = context;
   }
 
   /**
@@ -38,7 +40,6 @@ final class BenchSession {
    * @return the exit code, the same on all ranks
    */
   int run(boolean threads) {
-    BenchReport report = report(context, threads);
     List<Map<String, Object>> results = new ArrayList<>();
     try {
       if (tests.any()) {
@@ -49,7 +50,7 @@ final class BenchSession {
         engine = EngineName.CUDA;
         String named = context.settings().nodes().wire();
         wire = WireConfig.builder().wire(named).build().wire();
-        results.addAll(new BackendComparison(context, threads).run());
+        results.addAll(new BackendComparison(context, threads, this::found).run());
       } else {
         if (context.settings().highThroughput()) {
           highThroughput(threads).forEach(result -> results.add(result.tree()));
@@ -66,8 +67,8 @@ final class BenchSession {
     List<List<TracedPart>> operations = context.trace().gather(context.group());
     if (context.printing()) {
       files.write(
-          report.tree(results, engine, severalNodes ? wire : null),
-          operations == null ? null : new TraceText(operations, context.settings().nodes()));
+          report(across, threads).tree(results, engine, across.severalNodes() ? wire : null),
+          operations == null ? null : new TraceText(operations, across.settings().nodes()));
     }
     return ExitCodes.OK;
   }
@@ -76,6 +77,7 @@ final class BenchSession {
   private Map<String, Object> test(RankContext own) {
     if (tests.shrink()) {
       try (ShrinkTest test = new ShrinkTest(own)) {
+        found(test.context());
         ran(test.engine(), test.wire(), test.head());
         test.run();
         context.print("verified  " + context.style().good(test.report()) + "\n");
@@ -83,10 +85,18 @@ final class BenchSession {
       }
     }
     try (PressureTest test = new PressureTest(own)) {
+      found(test.context());
       ran(test.engine(), test.wire(), test.head());
       test.run(tests.pressureSeconds());
       context.print("verified  " + context.style().good(test.report()) + "\n");
       return test.tree(tests.pressureSeconds());
+    }
+  }
+
+  /** Keeps the nodes that a buffer has found: where they are left out, the options name none. */
+  private void found(RankContext ofBuffer) {
+    if (ofBuffer.severalNodes()) {
+      across = context.with(context.settings().across(ofBuffer.settings().nodes()));
     }
   }
 
@@ -120,7 +130,7 @@ final class BenchSession {
       engine = bench.engine();
       wire = bench.wire();
       BenchReport report = report(bench.context(), threads);
-      severalNodes |= bench.context().severalNodes();
+      found(bench.context());
       own.print(report.highThroughputHead(own.style(), bench.engine(), bench.threads()));
       own.print("verified  " + own.style().good(bench.verify()) + "\n");
       List<Result> results = bench.measure();
@@ -139,7 +149,7 @@ final class BenchSession {
       engine = bench.engine();
       wire = bench.wire();
       BenchReport report = report(bench.context(), threads);
-      severalNodes |= bench.context().severalNodes();
+      found(bench.context());
       context.print(
           (context.settings().highThroughput() ? "\n" : "")
               + report.lowLatencyHead(context.style(), bench.engine(), bench.threads()));

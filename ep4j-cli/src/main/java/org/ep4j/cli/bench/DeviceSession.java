@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
@@ -18,13 +19,16 @@ import org.ep4j.cuda.driver.CudaDevice;
 final class DeviceSession {
   private final RankContext context;
   private final boolean threads;
+  private final Consumer<RankContext> found;
 
   /**
    * @param threads whether the ranks are threads of this JVM
+   * @param found receives the context of each buffer, with its nodes
    */
-  DeviceSession(RankContext context, boolean threads) {
+  DeviceSession(RankContext context, boolean threads, Consumer<RankContext> found) {
     this.context = context;
     this.threads = threads;
+    this.found = found;
   }
 
   /**
@@ -65,6 +69,7 @@ final class DeviceSession {
   private List<Map<String, Object>> measure(RankContext own) {
     BenchSettings settings = own.settings();
     try (DeviceWork work = new DeviceWork(own)) {
+      found.accept(work.context);
       own.print(head(work));
       double dispatchCeiling = Double.NaN;
       double combineCeiling = Double.NaN;

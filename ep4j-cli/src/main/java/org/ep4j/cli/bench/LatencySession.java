@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.bench.NodeLimits;
@@ -18,10 +19,15 @@ final class LatencySession {
 
   private final RankContext context;
   private final BenchReport report;
+  private final Consumer<RankContext> found;
 
-  LatencySession(RankContext context, BenchReport report) {
+  /**
+   * @param found receives the context of each buffer, with its nodes
+   */
+  LatencySession(RankContext context, BenchReport report, Consumer<RankContext> found) {
     this.context = context;
     this.report = report;
+    this.found = found;
   }
 
   /**
@@ -60,10 +66,11 @@ final class LatencySession {
     }
   }
 
-  private static List<LatencyResult> measure(RankContext own) {
+  private List<LatencyResult> measure(RankContext own) {
     List<LatencyResult> results = new ArrayList<>();
     try (LatencyWork work = new LatencyWork(own)) {
       RankContext across = own.across(work.buffer);
+      found.accept(across);
       ProcessorUse use = new ProcessorUse(across, work.buffer, work.device);
       for (int sms : own.settings().sms()) {
         work.buffer.setParallelism(sms);

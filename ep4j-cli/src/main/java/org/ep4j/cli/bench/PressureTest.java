@@ -40,14 +40,22 @@ final class PressureTest implements AutoCloseable {
   private long rounds;
 
   PressureTest(RankContext context) {
-    this.context = context;
-    settings = context.settings();
     rank = context.group().rank();
     int ranks = context.group().size();
-    placement = ExpertPlacement.blocks(settings.experts(), ranks);
     context.at("opening the buffer");
-    buffer = ExpertBuffer.open(context.group(), settings.pressureConfig(ranks));
+    buffer = ExpertBuffer.open(context.group(), context.settings().pressureConfig(ranks));
+    this.context =
+        context.settings().highThroughput()
+            ? context.acrossEqualNodes(buffer)
+            : context.across(buffer);
+    settings = this.context.settings();
+    placement = ExpertPlacement.blocks(settings.experts(), ranks);
     expertRows = settings.lowLatency() ? ExpertRows.of(settings, placement, rank) : null;
+  }
+
+  /** The context, with the nodes of the buffer. */
+  RankContext context() {
+    return context;
   }
 
   /** Name of the engine. */

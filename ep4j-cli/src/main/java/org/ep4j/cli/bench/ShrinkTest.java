@@ -54,6 +54,11 @@ final class ShrinkTest implements AutoCloseable {
     expertRows = ExpertRows.of(settings, placement, rank);
   }
 
+  /** The context, with the nodes of the buffer. */
+  RankContext context() {
+    return context.across(buffer);
+  }
+
   /** Name of the engine. */
   String engine() {
     return buffer.engine();

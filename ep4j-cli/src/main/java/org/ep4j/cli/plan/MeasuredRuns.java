@@ -65,7 +65,8 @@ record MeasuredRuns(List<Path> files, List<ProfileFit.Row> rows, String when) {
         });
     int ranks = number(file, run, "ranks");
     int ofNode = number(file, run, "ranks_per_node");
-    if (ofNode != 0 && ofNode != ranks) {
+    boolean figures = run.results().stream().anyMatch(one -> !Double.isNaN(one.betweenNodes()));
+    if (figures || (ofNode != 0 && ofNode != ranks)) {
       throw refused(file, "several nodes", "ranks of one node, whose NICs carry nothing");
     }
     String dtype = "";

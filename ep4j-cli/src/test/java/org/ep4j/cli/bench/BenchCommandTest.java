@@ -262,16 +262,40 @@ class BenchCommandTest {
 
   /** Ranks without common shared memory are on different hosts, as far as ep4j is concerned. */
   @Test
-  void theOracleKnowsTheHostsOfAJoinedWorld() {
-    String hosts = "host=$0/$((EP4J_RANK / 2)); mkdir -p \"$host\"; EP4J_SHM_DIR=$host exec \"$@\"";
-    List<String> command =
-        new ArrayList<>(List.of("launch", "-n", "4", "--", "sh", "-c", hosts, scratch.toString()));
-    command.addAll(
-        CliProcess.command(("bench all --join --wire tcp --device host " + SMALL).split(" ", -1)));
-    CommandLineRun run = CommandLineRun.of(command.toArray(String[]::new));
+  void theOracleAndTheFilesKnowTheHostsOfAJoinedWorld() throws Exception {
+    Path json = scratch.resolve("run.json");
+    Path trace = scratch.resolve("trace.json");
+    String files = " --json %s --trace %s".formatted(json, trace);
+    CommandLineRun run = onTwoHosts("bench all --join --wire tcp --device host " + SMALL + files);
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(run.out()).contains("4 ranks of 2 nodes (processes)", "between nodes");
+    assertThat(Files.readString(json)).contains("\"ranks_per_node\" : 2", "\"wire\" : \"tcp\"");
+    assertThat(Files.readString(trace)).contains("node 0", "node 1");
+  }
+
+  @Test
+  void aPressureTestKnowsTheHostsOfAJoinedWorld() throws Exception {
+    assumeTrue(
+        Boolean.getBoolean("ep4j.full"),
+        "four processes take seconds of processor time; -Dep4j.full=true runs this test");
+    Path json = scratch.resolve("run.json");
+    CommandLineRun run =
+        onTwoHosts(
+            "bench ht --join --wire tcp --device host --pressure-test 1 --tokens 12 --hidden 256"
+                + " --topk 3 --experts 10 --json "
+                + json);
+
+    assertThat(run.code()).as(run.out() + run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(Files.readString(json)).contains("\"ranks_per_node\" : 2", "\"wire\" : \"tcp\"");
+  }
+
+  private CommandLineRun onTwoHosts(String arguments) {
+    String hosts = "host=$0/$((EP4J_RANK / 2)); mkdir -p \"$host\"; EP4J_SHM_DIR=$host exec \"$@\"";
+    List<String> command =
+        new ArrayList<>(List.of("launch", "-n", "4", "--", "sh", "-c", hosts, scratch.toString()));
+    command.addAll(CliProcess.command(arguments.split(" ", -1)));
+    return CommandLineRun.of(command.toArray(String[]::new));
   }
 
   /** The number of ranks is that of the joined world, not that of the cores. */

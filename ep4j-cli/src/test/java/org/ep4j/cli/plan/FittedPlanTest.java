@@ -94,6 +94,22 @@ class FittedPlanTest {
     assertThat(refused.out()).isEmpty();
   }
 
+  /** Earlier versions wrote 0 ranks a node where the hosts were the nodes. */
+  @Test
+  void aRunWithFiguresBetweenNodesIsRefusedWhateverNodesItsOptionsName() throws IOException {
+    String text = Files.readString(Path.of(h200("nodes-ht-staged")));
+    String unnamed = text.replaceAll("\"ranks_per_node\" ?: 1", "\"ranks_per_node\": 0");
+    assertThat(unnamed).isNotEqualTo(text);
+    Path file = Files.writeString(scratch.resolve("nodes.json"), unnamed);
+
+    for (String option : List.of("--fit", "--against")) {
+      CommandLineRun refused = profile(option, file.toString());
+
+      assertThat(refused.code()).isNotZero();
+      assertThat(refused.err()).contains("EP4J-8043", "several nodes");
+    }
+  }
+
   @Test
   void kernelsWithMoreSmsThanTheMachineHasAreRefused() throws IOException {
     String text = Files.readString(Path.of(h200("ht"))).replaceAll("\"sms\" ?: 64", "\"sms\": 640");
