@@ -5,9 +5,14 @@ import java.math.MathContext;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Predicate;
+import java.util.function.ToLongFunction;
+import java.util.stream.Collectors;
 import java.util.stream.DoubleStream;
 import java.util.stream.IntStream;
 import org.ep4j.error.ErrorCode;
@@ -118,10 +123,17 @@ public final class ProfileFit {
         "measure with several values of --sms and --tokens");
   }
 
-  /** A rate or a time needs rows that differ in what it multiplies. */
+  /**
+   * A rate or a time needs rows that differ in what it multiplies. Dispatches and combines have
+   * rates of their own, so rows of one of them must differ. Numbers of SMs alone do not determine
+   * the fixed time: the measured curves are fitted as well without any.
+   */
   private static List<ProfileConstant> determined(List<Row> rows) {
     List<ProfileConstant> constants = new ArrayList<>();
-    boolean fixed = rows.stream().map(ProfileFit::bytes).distinct().count() > 1;
+    Map<Boolean, List<Row>> kinds = rows.stream().collect(Collectors.groupingBy(Row::combine));
+    boolean fixed =
+        kinds.values().stream()
+            .anyMatch(kind -> groups(kind, ProfileFit::sms, ProfileFit::bytes) > 0);
     if (fixed) {
       constants.add(ProfileConstant.KERNEL_US);
     }
@@ -139,9 +151,8 @@ public final class ProfileFit {
         Row::combine,
         ProfileConstant.NVLINK_COMBINE_GBPS,
         ProfileConstant.SM_COMBINE_GBPS);
-    boolean longRows = rows.stream().map(ProfileFit::rowBytes).distinct().count() > 1;
-    boolean several = rows.stream().map(row -> row.request.sms()).distinct().count() > 1;
-    if (longRows && several) {
+    if (kinds.values().stream()
+        .anyMatch(kind -> groups(kind, ProfileFit::rowBytes, ProfileFit::sms) > 1)) {
       constants.add(ProfileConstant.SM_ROW_US);
     }
     return constants;
@@ -162,6 +173,21 @@ public final class ProfileFit {
     if (several) {
       constants.add(sm);
     }
+  }
+
+  /** Groups of rows of the same {@code key} in which {@code value} differs. */
+  private static long groups(List<Row> rows, ToLongFunction<Row> key, ToLongFunction<Row> value) {
+    Map<Long, Set<Long>> groups = new HashMap<>();
+    for (Row row : rows) {
+      groups
+          .computeIfAbsent(key.applyAsLong(row), _ -> new HashSet<>())
+          .add(value.applyAsLong(row));
+    }
+    return groups.values().stream().filter(group -> group.size() > 1).count();
+  }
+
+  private static int sms(Row row) {
+    return row.request.sms();
   }
 
   private static long bytes(Row row) {
@@ -232,7 +258,8 @@ public final class ProfileFit {
 
   private static double middle(DoubleStream values) {
     double[] sorted = values.sorted().toArray();
-    return sorted[sorted.length / 2];
+    int half = sorted.length / 2;
+    return sorted.length % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
   }
 
   /** Three significant digits, and nothing below a nanosecond: measurements have no more. */

@@ -14,6 +14,7 @@ import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.verify.RoutingKind;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
 class ProfileFitTest {
@@ -107,11 +108,30 @@ class ProfileFitTest {
     }
   }
 
+  /** An FP8 dispatch and its combine differ in bytes, but have rates of their own. */
   @Test
-  void rowsThatAreAllAlikeAreRefused() {
+  void aDispatchAndItsCombineDetermineNothingThatTheyShare() {
+    MachineProfile real =
+        Requests.machine(Map.of(ProfileConstant.KERNEL_US, 33.0, ProfileConstant.SM_ROW_US, 0.2));
     List<ProfileFit.Row> rows = new ArrayList<>();
-    add(rows, BASE, shape(512, 7168, 24).dtype(PlanDType.BF16).build());
-    add(rows, BASE, shape(512, 7168, 24).dtype(PlanDType.BF16).build());
+    for (int sms : new int[] {8, 24, 64}) {
+      add(rows, real, shape(4096, 7168, sms).dtype(PlanDType.FP8).build());
+    }
+
+    MachineProfile found = ProfileFit.of(BASE, rows, "a test");
+
+    assertThat(found.source(ProfileConstant.SM_GBPS)).isEqualTo("a test");
+    for (ProfileConstant kept : List.of(ProfileConstant.KERNEL_US, ProfileConstant.SM_ROW_US)) {
+      assertThat(found.value(kept)).as("%s", kept).isEqualTo(BASE.value(kept));
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource(PlanDType.class)
+  void rowsThatAreAllAlikeAreRefused(PlanDType dtype) {
+    List<ProfileFit.Row> rows = new ArrayList<>();
+    add(rows, BASE, shape(512, 7168, 24).dtype(dtype).build());
+    add(rows, BASE, shape(512, 7168, 24).dtype(dtype).build());
 
     assertThatThrownBy(() -> ProfileFit.of(BASE, rows, "a test"))
         .isInstanceOfSatisfying(

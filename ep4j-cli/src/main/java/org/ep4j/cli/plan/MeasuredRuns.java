@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Collectors;
+import org.ep4j.bench.Timings;
 import org.ep4j.cli.report.Measured;
 import org.ep4j.cli.report.RunArtifact;
 import org.ep4j.cli.text.Style;
@@ -180,10 +181,11 @@ record MeasuredRuns(List<Path> files, List<ProfileFit.Row> rows, String when) {
           Units.micros(one.micros()),
           percent(one.error()));
     }
-    double[] sorted = fitted.stream().mapToDouble(one -> Math.abs(one.error())).sorted().toArray();
+    Timings errors =
+        new Timings(fitted.stream().mapToDouble(one -> Math.abs(one.error())).toArray());
     return table.render(style)
         + "\nErrors: median %s, worst %s.%n"
-            .formatted(percent(sorted[sorted.length / 2]), percent(sorted[sorted.length - 1]));
+            .formatted(percent(errors.median()), percent(errors.max()));
   }
 
   private static String percent(double share) {
