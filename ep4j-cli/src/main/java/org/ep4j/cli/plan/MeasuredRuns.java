@@ -35,7 +35,12 @@ import org.ep4j.verify.RoutingKind;
 record MeasuredRuns(List<Path> files, List<ProfileFit.Row> rows, String when) {
   /** What a run must have for its rows to be those of a plan. */
   private static final Map<String, String> OPTIONS =
-      Map.of("kind", "ht", "layout", "flat", "mode", "exact", "topk_groups", "0");
+      Map.of(
+          "kind", "ht",
+          "layout", "flat",
+          "mode", "exact",
+          "topk_groups", "0",
+          "beside_nccl", "no");
 
   private static final String DISPATCH = "dispatch";
   private static final String COMBINE = "combine";

@@ -111,6 +111,21 @@ class FittedPlanTest {
   }
 
   @Test
+  void aRunBesideTrafficOfNcclIsRefused() throws IOException {
+    String text = Files.readString(Path.of(h200("ht")));
+    String beside = text.replaceAll("\"beside_nccl\" ?: false", "\"beside_nccl\" : true");
+    assertThat(beside).isNotEqualTo(text);
+    Path file = Files.writeString(scratch.resolve("beside.json"), beside);
+
+    for (String option : List.of("--fit", "--against")) {
+      CommandLineRun refused = profile(option, file.toString());
+
+      assertThat(refused.code()).isNotZero();
+      assertThat(refused.err()).contains("EP4J-8043", "beside_nccl yes");
+    }
+  }
+
+  @Test
   void kernelsWithMoreSmsThanTheMachineHasAreRefused() throws IOException {
     String text = Files.readString(Path.of(h200("ht"))).replaceAll("\"sms\" ?: 64", "\"sms\": 640");
     Path file = Files.writeString(scratch.resolve("large.json"), text);
