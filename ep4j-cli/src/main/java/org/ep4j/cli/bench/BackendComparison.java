@@ -11,6 +11,7 @@ import org.ep4j.config.BackendName;
 import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.Ep4jException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -44,6 +45,7 @@ final class BackendComparison {
   List<Map<String, Object>> run() {
     List<String> backends = context.settings().backends();
     Map<String, List<Map<String, Object>>> columns = new LinkedHashMap<>();
+    Ep4jException last = null;
     for (int i = 0; i < backends.size(); i++) {
       String backend = BackendChoice.of(backends.get(i)).name();
       String name = columns.containsKey(backend) ? backend + " (" + (i + 1) + ")" : backend;
@@ -57,9 +59,13 @@ final class BackendComparison {
         if (backends.size() == 1) {
           throw e;
         }
+        last = e;
         // All ranks throw the same error: they have agreed on it.
         own.print(own.style().bad("not measured: " + e.getMessage()) + "\n");
       }
+    }
+    if (columns.isEmpty() && last != null) {
+      throw last;
     }
     if (columns.size() > 1) {
       context.print("\n" + table(columns).render(context.style()) + context.style().faint(NOTE));
