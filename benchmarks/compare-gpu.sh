@@ -4,8 +4,9 @@
 #   compare-gpu.sh [--ep4j DIR] [--peer NAME=DIR]... [--json FILE] [--dry-run] [OPTION VALUE]...
 # --ep4j: an unpacked bundle or a built clone (default: this one). --peer: a directory with a package deep_ep
 # that was built on this machine, for example a checkout of DeepEP or Hybrid-EP; may be repeated. What its
-# package has is measured: Buffer, HybridEPBuffer or both. torch.distributed's exchange (NCCL) is always
-# measured. --json writes all files of the table into one. Other options go to the program:
+# package has is measured: Buffer, HybridEPBuffer or both; a package that cannot be imported from there is
+# named at the end, with exit code 1. torch.distributed's exchange (NCCL) is always measured. --json writes
+# all files of the table into one. Other options go to the program:
 #   --sms 8,16,24,32,64 --dtype bf16,fp8 --ranks 2 --tokens 4096 --hidden 7168 --topk 8 --experts 256
 #   --iterations 50 --warmup 20 --device cuda|cpu
 set -euo pipefail
@@ -30,6 +31,7 @@ while (($# > 0)); do
         --ep4j) home=$2 ;;
         --peer)
           [[ $2 == *=* ]] || usage_error "--peer $2: it must be NAME=DIR"
+          [[ -d ${2#*=} ]] || usage_error "--peer $2: there is no directory ${2#*=}"
           peers+=("$2")
           ;;
         --json) json=$2 ;;
@@ -65,20 +67,41 @@ measure() {
   fi
 }
 
-# Whether the package in $1 has class $2.
-has() {
-  PYTHONPATH=$1 python3 -c "import deep_ep, sys; sys.exit(not hasattr(deep_ep, '$2'))" 2>/dev/null
+# Prints which classes the package deep_ep in directory $1 has; fails and prints why if it has none. An
+# installed package of that name, or one in the current directory, must not take its place.
+classes() {
+  (cd / && PYTHONPATH=$1 python3 - "$1") <<'END'
+import os
+import sys
+
+import deep_ep
+
+file = deep_ep.__file__ or "a directory without __init__.py"
+if not file.startswith(os.path.join(sys.argv[1], "")):
+    sys.exit(f"{sys.argv[1]} has no package deep_ep; Python finds {file}")
+names = [name for name in ("Buffer", "HybridEPBuffer") if hasattr(deep_ep, name)]
+if not names:
+    sys.exit(f"{file} has neither Buffer nor HybridEPBuffer")
+print("classes:", *names)
+END
 }
 
 measure ep4j deep_ep "$home/python"
 measure "ep4j as Hybrid-EP" hybrid_ep "$home/python"
 for peer in "${peers[@]}"; do
   name=${peer%%=*}
-  path=${peer#*=}
-  if $dry || has "$path" Buffer; then
+  path=$(cd "${peer#*=}" && pwd -P)
+  found="classes: Buffer HybridEPBuffer"
+  if ! $dry && ! found=$(classes "$path"); then
+    failed+=("$name")
+    continue
+  fi
+  # A package may print when it is imported.
+  found=${found##*classes:}
+  if [[ $found == *" Buffer"* ]]; then
     measure "$name" deep_ep "$path"
   fi
-  if $dry || has "$path" HybridEPBuffer; then
+  if [[ $found == *" HybridEPBuffer"* ]]; then
     measure "$name, Hybrid-EP" hybrid_ep "$path"
   fi
 done
