@@ -80,10 +80,17 @@ public final class Launcher implements AutoCloseable {
     int running = ranks.size();
     while (running > 0) {
       Ended next = ended.poll(1, TimeUnit.SECONDS);
-      if (next != null
-          && next.exitCode != 0
-          && outcome.exitCode() == 0
-          && restarted[next.rank] < restarts) {
+      boolean again =
+          next != null
+              && next.exitCode != 0
+              && outcome.exitCode() == 0
+              && restarted[next.rank] < restarts;
+      if ((next == null || again) && System.nanoTime() - end > 0 && outcome.exitCode() == 0) {
+        outcome = Outcome.late(running, limit);
+        endAll();
+        again = false;
+      }
+      if (next != null && again) {
         restarted[next.rank]++;
         restart(ranks.get(next.rank), next, restarted[next.rank], restarts);
       } else if (next != null) {
@@ -92,9 +99,6 @@ public final class Launcher implements AutoCloseable {
           outcome = Outcome.failed(next.rank, next.exitCode);
           endAll();
         }
-      } else if (System.nanoTime() - end > 0 && outcome.exitCode() == 0) {
-        outcome = Outcome.late(running, limit);
-        endAll();
       }
     }
     long deadline = System.nanoTime() + LAST_OUTPUT.toNanos();

@@ -82,6 +82,20 @@ class LauncherTest {
   }
 
   @Test
+  void ranksThatFailAgainAndAgainAreEndedAtTheTimeLimit() throws InterruptedException {
+    RankProcess failing =
+        new RankProcess(
+            List.of("sh", "-c", "sleep 0.02; exit 1"), Map.of(), keep("out "), keep("err "));
+    try (Launcher launcher = new Launcher(GRACE)) {
+      // All restarts would take at least 4 s.
+      Outcome outcome = launcher.run(List.of(failing), Duration.ofMillis(300), 200);
+
+      assertThat(outcome.exitCode()).isEqualTo(ExitCodes.PEER);
+      assertThat(outcome.report()).contains("1 ranks still ran");
+    }
+  }
+
+  @Test
   void aMissingProgramIsReported() {
     try (Launcher launcher = new Launcher(GRACE)) {
       List<RankProcess> ranks =
