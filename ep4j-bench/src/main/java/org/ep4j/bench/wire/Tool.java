@@ -1,6 +1,7 @@
 package org.ep4j.bench.wire;
 
 import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
 import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -84,7 +85,7 @@ record Tool(String name, Duration limit) {
       if (group.rank() == 1) {
         ports = freePorts(copies);
         for (int copy = 0; copy < copies; copy++) {
-          serving.add(start(server.of(copy, (int) ports[copy])));
+          serving.add(start(server.of(copy, (int) ports[copy]), Redirect.DISCARD));
         }
       }
       long[] listening = agreement.numbers(ports)[1];
@@ -130,16 +131,26 @@ record Tool(String name, Duration limit) {
 
   /** Starts the client until the server listens. */
   private double ask(List<String> arguments, ToDoubleFunction<String> read) throws IOException {
+    // Of a pipe, a full one would stop the program.
+    Path output = Files.createTempFile("ep4j-tool", ".txt");
+    try {
+      return ask(arguments, output, read);
+    } finally {
+      Files.delete(output);
+    }
+  }
+
+  private double ask(List<String> arguments, Path output, ToDoubleFunction<String> read)
+      throws IOException {
     long end = System.nanoTime() + limit.toNanos();
     while (System.nanoTime() - end < 0) {
-      Process client = start(arguments);
+      Process client = start(arguments, Redirect.to(output.toFile()));
       try {
-        // The output at the end is a few KiB, which fit into the pipe.
         if (!client.waitFor(end - System.nanoTime(), TimeUnit.NANOSECONDS)) {
           return 0;
         }
-        String output = new String(client.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        double found = read.applyAsDouble(output);
+        double found =
+            read.applyAsDouble(new String(Files.readAllBytes(output), StandardCharsets.UTF_8));
         if (found > 0) {
           return found;
         }
@@ -169,14 +180,14 @@ record Tool(String name, Duration limit) {
     }
   }
 
-  private Process start(List<String> arguments) throws IOException {
+  private Process start(List<String> arguments, Redirect output) throws IOException {
     Path program = find();
     if (program == null) {
       throw new IOException(name + " is not on the PATH");
     }
     List<String> command = new ArrayList<>(List.of(program.toString()));
     command.addAll(arguments);
-    return new ProcessBuilder(command).redirectErrorStream(true).start();
+    return new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output).start();
   }
 
   private @Nullable Path find() {
