@@ -1,7 +1,10 @@
 package org.ep4j.cli.launch;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -9,6 +12,7 @@ import java.util.concurrent.TimeUnit;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 
 /** The program {@code ip} of iproute2. */
 final class IpTool {
@@ -32,18 +36,37 @@ final class IpTool {
   static Answer run(String... arguments) throws InterruptedException {
     List<String> command = new ArrayList<>(List.of("ip"));
     command.addAll(Arrays.asList(arguments));
+    return run(command, TIMEOUT_SECONDS);
+  }
+
+  /** Same as {@link #run(String...)} for a whole command. */
+  static Answer run(List<String> command, int seconds) throws InterruptedException {
     try {
-      Process ip = new ProcessBuilder(command).redirectErrorStream(true).start();
-      String text = new String(ip.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      if (!ip.waitFor(TIMEOUT_SECONDS, TimeUnit.SECONDS)) {
-        ip.destroyForcibly();
-        throw new CommandFailure(
-            ErrorCode.IP_TOOL_TIMEOUT,
-            ExitCodes.UNAVAILABLE,
-            "--hosts: '%s' did not end within %d s: run it by hand"
-                .formatted(String.join(" ", command), TIMEOUT_SECONDS));
+      // A pipe would have to be read until the program ends, for which there is a deadline.
+      Path output = Files.createTempFile("ep4j-ip", ".txt");
+      try {
+        boolean ok = run(command, seconds, output);
+        return new Answer(ok, new String(Files.readAllBytes(output), StandardCharsets.UTF_8));
+      } finally {
+        Files.delete(output);
       }
-      return new Answer(ip.exitValue() == 0, text);
+    } catch (IOException e) {
+      throw new UncheckedIOException(
+          ErrorCode.FILE_WRITE.message(
+              "a temporary file for the output of ip: " + FileProblem.of(e)),
+          e);
+    }
+  }
+
+  private static boolean run(List<String> command, int seconds, Path output)
+      throws InterruptedException {
+    Process ip;
+    try {
+      ip =
+          new ProcessBuilder(command)
+              .redirectErrorStream(true)
+              .redirectOutput(output.toFile())
+              .start();
     } catch (IOException e) {
       throw new CommandFailure(
           ErrorCode.IP_TOOL_MISSING,
@@ -51,5 +74,14 @@ final class IpTool {
           "--hosts needs the program ip (" + e + "): install the package iproute2",
           e);
     }
+    if (!ip.waitFor(seconds, TimeUnit.SECONDS)) {
+      ip.destroyForcibly();
+      throw new CommandFailure(
+          ErrorCode.IP_TOOL_TIMEOUT,
+          ExitCodes.UNAVAILABLE,
+          "--hosts: '%s' did not end within %d s: run it by hand"
+              .formatted(String.join(" ", command), seconds));
+    }
+    return ip.exitValue() == 0;
   }
 }
