@@ -2,7 +2,6 @@ package org.ep4j.conformance.world;
 
 import java.io.File;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -69,16 +68,22 @@ public final class StubLibraries {
   }
 
   private static String run(ProcessBuilder builder) throws IOException, InterruptedException {
-    Process process = builder.redirectErrorStream(true).start();
-    String said;
-    try (var reader = process.inputReader(StandardCharsets.UTF_8)) {
-      said =
-          String.join("\n", reader.lines().filter(line -> !line.startsWith("WARNING:")).toList());
+    Path output = Files.createTempFile("ep4j-output", ".txt");
+    try {
+      Process process = builder.redirectErrorStream(true).redirectOutput(output.toFile()).start();
+      boolean ended = process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS);
+      String said =
+          Files.readString(output)
+              .lines()
+              .filter(line -> !line.startsWith("WARNING:"))
+              .collect(Collectors.joining("\n"));
+      if (!ended || process.exitValue() != 0) {
+        process.destroyForcibly();
+        throw new IllegalStateException(builder.command().getFirst() + " failed:\n" + said);
+      }
+      return said;
+    } finally {
+      Files.delete(output);
     }
-    if (!process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS) || process.exitValue() != 0) {
-      process.destroyForcibly();
-      throw new IllegalStateException(builder.command().getFirst() + " failed:\n" + said);
-    }
-    return said;
   }
 }
