@@ -3,6 +3,7 @@ package org.ep4j.cuda.fake;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -12,6 +13,8 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.config.Layout;
+import org.ep4j.cuda.fake.FakeKernels.Launch;
+import org.ep4j.cuda.struct.Control;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.execution.Event;
@@ -148,6 +151,22 @@ class FailedOperationTest {
           }
           rank.buffer.reset();
           assertThat(grouped(rank).rows()).isEqualTo(OneRank.TOKENS);
+        });
+  }
+
+  /** Kernels compare the tickets of graphs with this word. */
+  @Test
+  @Timeout(SECONDS)
+  void aResetKeepsTheHighestTicketThatHasEnded() {
+    OneRank.run(
+        rank -> {
+          flat(rank);
+          lowLatency(rank, false);
+          Launch last = FakeKernels.launches().getLast();
+          rank.buffer.reset();
+          long word = last.get("control") + Control.WORDS.ticket.offset();
+          assertThat(last.get("receipt.ticket")).isEqualTo(2);
+          assertThat(FakeCalls.bytes(word, Long.BYTES).get(ValueLayout.JAVA_LONG, 0)).isEqualTo(2);
         });
   }
 

@@ -256,6 +256,9 @@ public final class CudaContext {
     stream.synchronize();
     observations.restart(region);
     region.copyFrom(Control.WORDS.epoch.offset(), MemorySegment.ofArray(new long[] {epoch}));
+    // The host's word keeps its value: a graph that replays an old ticket must not decrease it.
+    region.copyFrom(
+        Control.WORDS.ticket.offset(), MemorySegment.ofArray(new long[] {words.completed()}));
     resumedAfter = epoch;
   }
 

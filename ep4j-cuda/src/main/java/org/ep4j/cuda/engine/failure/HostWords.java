@@ -148,7 +148,7 @@ public final class HostWords implements AutoCloseable {
     put(gone(rank, ranks), 0);
   }
 
-  long completed() {
+  public long completed() {
     return get(COMPLETED);
   }
 
