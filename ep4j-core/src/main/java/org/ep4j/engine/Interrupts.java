@@ -16,6 +16,21 @@ public final class Interrupts {
   }
 
   /**
+   * Closes something that waits until nothing uses its memory any more: an interrupt from before
+   * does not end the wait, and the flag is set again afterwards.
+   */
+  public static void closeWithout(Runnable close) {
+    boolean interrupted = Thread.interrupted();
+    try {
+      close.run();
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  /**
    * The error that ends the wait of an operation.
    *
    * @param operation the public operation that waited, for example {@code dispatch}

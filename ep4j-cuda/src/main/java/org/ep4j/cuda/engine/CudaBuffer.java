@@ -34,6 +34,7 @@ import org.ep4j.cuda.engine.throughput.HighThroughput;
 import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.SettledConfig;
@@ -433,8 +434,10 @@ final class CudaBuffer implements ExpertBuffer {
 
   /**
    * Never hangs: waits for the last operation up to its deadline, then briefly for the other ranks.
-   * Freeing waits for the GPU without a limit; if the GPU has not ended the last operation by then,
-   * driver resources stay allocated until the process ends, and an exception reports this.
+   * An interrupt from before ends none of these waits: kernels may still write memory that is freed
+   * behind them. Freeing waits for the GPU without a limit; if the GPU has not ended the last
+   * operation by then, driver resources stay allocated until the process ends, and an exception
+   * reports this.
    */
   @Override
   public void close() {
@@ -444,31 +447,29 @@ final class CudaBuffer implements ExpertBuffer {
         return;
       }
       threads.shut();
-      context.device.makeCurrent();
-      if (!context.completion.endsInTime()) {
-        abandon();
-      }
-      context.publishClosed();
-      // An interrupt from before must not end this wait: a peer's kernel may still write words
-      // here.
-      boolean interrupted = Thread.interrupted();
-      try {
-        live.barrier(PARTING);
-      } catch (GroupException | IllegalStateException e) {
-        // Dead or missing ranks write nothing.
-      } finally {
-        if (interrupted) {
-          Thread.currentThread().interrupt();
-        }
-      }
-      try {
-        closeLive();
-        context.forgetCallersStream();
-      } finally {
-        owned.close();
-      }
+      Interrupts.closeWithout(this::closeHere);
     } finally {
       leave();
+    }
+  }
+
+  private void closeHere() {
+    context.device.makeCurrent();
+    if (!context.completion.endsInTime()) {
+      abandon();
+    }
+    context.publishClosed();
+    try {
+      // A peer's kernel may still write words here.
+      live.barrier(PARTING);
+    } catch (GroupException | IllegalStateException e) {
+      // Dead or missing ranks write nothing.
+    }
+    try {
+      closeLive();
+      context.forgetCallersStream();
+    } finally {
+      owned.close();
     }
   }
 

@@ -8,6 +8,7 @@ import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.struct.CommandRings;
+import org.ep4j.engine.Interrupts;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
@@ -139,7 +140,7 @@ public final class RingPuts implements AutoCloseable {
    */
   @Override
   public void close() {
-    proxy.close();
+    Interrupts.closeWithout(proxy::close);
     owned.close();
   }
 }

@@ -13,6 +13,7 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.cuda.struct.InternodeTransport;
+import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.memory.PageArena;
@@ -202,7 +203,7 @@ final class WireLink implements InternodeLink {
       return first;
     } finally {
       if (!all) {
-        started.close();
+        Interrupts.closeWithout(started::close);
       }
     }
   }
@@ -369,13 +370,14 @@ final class WireLink implements InternodeLink {
   }
 
   /**
-   * Ends the proxy and closes all resources; a second call does nothing.
+   * Ends the proxy and closes all resources; a second call does nothing. An interrupt from before
+   * does not end the wait for the proxy.
    *
    * @throws Ep4jException if a thread of the proxy does not end: its resources stay allocated
    */
   @Override
   public void close() {
-    proxy.close();
+    Interrupts.closeWithout(proxy::close);
     owned.close();
   }
 

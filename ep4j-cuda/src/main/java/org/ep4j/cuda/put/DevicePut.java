@@ -23,6 +23,7 @@ import org.ep4j.cuda.internode.RingPuts;
 import org.ep4j.cuda.internode.WireChoice;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.struct.PutParameters;
+import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.world.ConfigAgreement;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.ConfigurationMismatchException;
@@ -288,6 +289,7 @@ public final class DevicePut implements AutoCloseable {
 
   /**
    * Closes all resources; no kernel of this rank uses them any more, and the other ranks close too.
+   * An interrupt from before does not end the wait for them.
    */
   @Override
   public void close() {
@@ -295,6 +297,10 @@ public final class DevicePut implements AutoCloseable {
       return;
     }
     closed = true;
+    Interrupts.closeWithout(this::closeHere);
+  }
+
+  private void closeHere() {
     try {
       // A peer's kernel may still write words here.
       group.barrier(PARTING);
