@@ -113,7 +113,8 @@ public final class WireEnvironment {
 
   /** Connections for a program with this number of progress contexts. */
   int connections(int progressContexts) {
-    if (connections % progressContexts != 0) {
+    // WireConfig refuses a number of contexts that is out of range.
+    if (progressContexts > 0 && connections % progressContexts != 0) {
       throw refused(
           CONNECTIONS,
           String.valueOf(connections),

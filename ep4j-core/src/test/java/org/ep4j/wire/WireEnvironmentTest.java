@@ -114,6 +114,13 @@ class WireEnvironmentTest {
   }
 
   @Test
+  void aProgramWithoutProgressContextsIsRefused() {
+    assertThatThrownBy(
+            () -> WireConfig.builder().progressContexts(0).build(WireEnvironment.of(Map.of())))
+        .hasMessageStartingWith(ErrorCode.WIRE_SETTING.message("progressContexts = 0"));
+  }
+
+  @Test
   void eachProgressContextOfTheProgramNeedsALane() {
     WireEnvironment one = WireEnvironment.of(Map.of("EP4J_WIRE_LANES", "1"));
 

@@ -14,6 +14,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class PutWindow implements AutoCloseable {
   private static final String NO_MEMORY = "memory for puts of kernels";
+  private static final String NO_PEERS = "the memory of other ranks for puts of kernels";
 
   private final ResourceStack owned = new ResourceStack();
   private final Group group;
@@ -30,7 +31,7 @@ public final class PutWindow implements AutoCloseable {
     boolean complete = false;
     try {
       region = backend.world().together(NO_MEMORY, () -> allocate(shape.regionBytes()));
-      peers = reach(intranode, timeout);
+      peers = backend.world().together(NO_PEERS, () -> reach(intranode, timeout));
       PutOffer offer = backend.offerPuts(region, shape, intranode);
       PutTransport offered = offer.transport();
       if (offered != null) {

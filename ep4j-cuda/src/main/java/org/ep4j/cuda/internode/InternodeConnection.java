@@ -127,7 +127,9 @@ public final class InternodeConnection implements AutoCloseable {
    * @param world the participants
    */
   private InternodeLink link(Participants participants, BackendWorld world) {
-    String wire = WireChoice.of(backend.name(), config.wire());
+    String wire =
+        world.together(
+            "the choice of the wire", () -> WireChoice.of(backend.name(), config.wire()));
     if (Limits.masking(config) && wire.equals(WireName.BACKEND)) {
       throw maskingIsRefused(backend);
     }

@@ -15,7 +15,6 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireEnvironment;
 import org.ep4j.wire.WireException;
-import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -45,11 +44,15 @@ record InternodeWire(
     String threads = variables.getOrDefault(ProxyConfig.THREADS_VARIABLE, "1").strip();
     String cores = variables.getOrDefault(ProxyConfig.CORES_VARIABLE, "").strip();
     return new InternodeWire(
-        wire,
-        options,
-        number(ProxyConfig.THREADS_VARIABLE, threads),
-        cores.isEmpty() ? null : numbers(cores),
-        timeout);
+        wire, options, threads(threads), cores.isEmpty() ? null : numbers(cores), timeout);
+  }
+
+  private static int threads(String text) {
+    int threads = number(ProxyConfig.THREADS_VARIABLE, text);
+    if (threads < 1 || threads > ProxyConfig.MAX_THREADS) {
+      throw refused(ProxyConfig.THREADS_VARIABLE, text);
+    }
+    return threads;
   }
 
   private static List<Integer> numbers(String text) {
@@ -64,21 +67,28 @@ record InternodeWire(
     try {
       return Integer.parseInt(text);
     } catch (NumberFormatException e) {
-      throw new InvalidArgumentException(
-          ErrorCode.PROXY_CONFIG,
-          variable,
-          text,
-          variable.equals(ProxyConfig.THREADS_VARIABLE) ? "1 to 8" : "numbers of cores, or none",
-          "unset it");
+      throw refused(variable, text);
     }
   }
 
+  private static InvalidArgumentException refused(String variable, String text) {
+    return new InvalidArgumentException(
+        ErrorCode.PROXY_CONFIG,
+        variable,
+        text,
+        variable.equals(ProxyConfig.THREADS_VARIABLE)
+            ? "1 to " + ProxyConfig.MAX_THREADS
+            : "numbers of cores, or none",
+        "unset it");
+  }
+
   /**
-   * Opens the wire, with as many lanes as it chooses or the environment sets; collective.
+   * The configuration of the wire, with as many lanes as it chooses or the environment sets. Ranks
+   * may have different variables, so this can fail on one of them.
    *
    * @param bus address of the GPU, used to choose nearby ports of the wire
    */
-  Wire open(Group group, int counters, String bus) {
+  WireConfig config(Group group, int counters, String bus) {
     String kind = wire;
     if (wire.equals(WireName.STAGED)) {
       kind = group.inProcess() ? WireName.INPROC : WireName.SHM;
@@ -93,7 +103,7 @@ record InternodeWire(
             .affinity(bus)
             .build();
     config.options().lanes().ifPresent(this::requireEqualLanes);
-    return Wires.open(group, config);
+    return config;
   }
 
   /** Kernels name the lanes of each thread by the same numbers. */

@@ -3,6 +3,7 @@ package org.ep4j.cuda.internode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.config.WireOptions;
+import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -10,12 +11,13 @@ import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.struct.CommandRings;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.error.Ep4jException;
-import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.LaneLosses;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -37,17 +39,11 @@ public final class RingPuts implements AutoCloseable {
   private final Proxy proxy;
 
   private RingPuts(
-      Group group,
-      CudaDevice device,
-      boolean alone,
-      InternodeWire settings,
-      long bytes,
-      int lanes,
-      int signals) {
+      BackendWorld world, InternodeWire settings, WireConfig config, long bytes, int lanes) {
+    CudaDevice device = world.device();
     boolean complete = false;
     try {
-      String bus = device.properties().pciBusId();
-      wire = owned.own(settings.open(group, signals, bus));
+      wire = owned.own(Wires.open(world.participants().group(), config));
       Region incomingRegion = wire.allocate(bytes, settings.timeout());
       incoming = register(device, incomingRegion.segment());
       counters = register(device, wire.counters().words());
@@ -63,7 +59,7 @@ public final class RingPuts implements AutoCloseable {
               source,
               incomingRegion,
               LaneLosses.of(wire),
-              settings.proxy(bus, alone, lanes));
+              settings.proxy(config.affinity(), world.ranksOnDevice() == 1, lanes));
       complete = true;
     } finally {
       if (!complete) {
@@ -75,22 +71,23 @@ public final class RingPuts implements AutoCloseable {
   /**
    * Connects all ranks; collective.
    *
-   * @param alone whether no other rank uses this device
+   * @param world all ranks
    * @param wireName kind of wire between nodes
    * @param bytes bytes of each rank's memory
    */
   public static RingPuts open(
-      Group group,
-      CudaDevice device,
-      boolean alone,
-      String wireName,
-      Duration timeout,
-      long bytes,
-      int lanes,
-      int signals) {
+      BackendWorld world, String wireName, Duration timeout, long bytes, int lanes, int signals) {
     InternodeWire settings =
-        InternodeWire.of(wireName, WireOptions.DEFAULT, timeout, System.getenv());
-    return new RingPuts(group, device, alone, settings, bytes, lanes, signals);
+        world.together(
+            "the settings of the proxy",
+            () -> InternodeWire.of(wireName, WireOptions.DEFAULT, timeout, System.getenv()));
+    WireConfig config =
+        world.together(
+            "the settings of the wire",
+            () ->
+                settings.config(
+                    world.participants().group(), signals, world.device().properties().pciBusId()));
+    return new RingPuts(world, settings, config, bytes, lanes);
   }
 
   private long register(CudaDevice device, MemorySegment memory) {

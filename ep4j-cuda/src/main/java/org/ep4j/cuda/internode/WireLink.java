@@ -23,7 +23,9 @@ import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneLosses;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -106,7 +108,11 @@ final class WireLink implements InternodeLink {
       if (own) {
         owned.own(participants.group());
       }
-      Wire opened = owned.own(settings.open(participants.group(), sizes.counters(), bus()));
+      WireConfig config =
+          world.together(
+              "the settings of the wire",
+              () -> settings.config(participants.group(), sizes.counters(), bus()));
+      Wire opened = owned.own(Wires.open(participants.group(), config));
       wire = numbered(opened, participants);
       losses = LaneLosses.of(wire);
       quiesce = new InternodeQuiesce(wire, sizes.quiesceCounter());

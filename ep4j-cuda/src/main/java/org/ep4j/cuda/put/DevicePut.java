@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendChoice;
+import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.backend.LibraryModule;
@@ -74,15 +75,22 @@ public final class DevicePut implements AutoCloseable {
 
   private DevicePut(Group group, PutConfig config) {
     this.group = group;
-    this.config = settled(config);
+    Participants participants = Participants.ofAll(group);
+    this.config =
+        BackendWorld.together(
+            participants, config.timeout(), "the settings of puts", () -> settled(config));
     PutShape shape = config.shape();
     boolean complete = false;
     try {
       agree();
       Nodes nodes = ConfigAgreement.nodes(group, config.ranksPerNode(), config.timeout());
-      device = owned.own(CudaDevice.open(DeviceChoice.ordinal(group)));
+      device =
+          BackendWorld.together(
+              participants,
+              config.timeout(),
+              "the GPU",
+              () -> owned.own(CudaDevice.open(DeviceChoice.ordinal(group))));
       device.makeCurrent();
-      Participants participants = Participants.ofAll(group);
       backend =
           owned.own(Backends.open(this.config.backend(), participants, device, config.timeout()));
       window = owned.own(PutWindow.open(group, backend, intranode(nodes), shape, config.timeout()));
@@ -157,9 +165,7 @@ public final class DevicePut implements AutoCloseable {
     PutShape shape = config.shape();
     return owned.own(
         RingPuts.open(
-            group,
-            device,
-            backend.world().ranksOnDevice() == 1,
+            backend.world(),
             config.wire(),
             config.timeout(),
             shape.bytes(),

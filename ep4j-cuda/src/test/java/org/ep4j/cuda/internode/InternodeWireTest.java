@@ -14,7 +14,10 @@ import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireException;
+import org.ep4j.wire.Wires;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class InternodeWireTest {
   private static InternodeWire settings(int threads, WireOptions options) {
@@ -34,7 +37,7 @@ class InternodeWireTest {
             2,
             group -> {
               InternodeWire settings = settings(threads, options);
-              try (Wire wire = settings.open(group, 1, "")) {
+              try (Wire wire = Wires.open(group, settings.config(group, 1, ""))) {
                 return settings.lanesPerThread(wire);
               }
             })
@@ -53,15 +56,25 @@ class InternodeWireTest {
     ThreadRanks.run(
         2,
         group -> {
-          assertThatThrownBy(() -> settings(2, lanes(5)).open(group, 1, ""))
+          assertThatThrownBy(() -> settings(2, lanes(5)).config(group, 1, ""))
               .isInstanceOf(InvalidArgumentException.class)
               .hasMessageStartingWith(ErrorCode.PROXY_CONFIG.id())
               .hasMessageContaining("a multiple of EP4J_PROXY_THREADS (2)");
           // A command names one of 256 lanes.
-          assertThatThrownBy(() -> settings(1, lanes(257)).open(group, 1, ""))
+          assertThatThrownBy(() -> settings(1, lanes(257)).config(group, 1, ""))
               .isInstanceOf(InvalidArgumentException.class)
               .hasMessageContaining("at most 256");
         });
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {-1, 0, 9})
+  void numbersOfThreadsOutOfRangeAreRefused(int threads) {
+    assertThatThrownBy(() -> settings(threads, WireOptions.DEFAULT))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.PROXY_CONFIG.id())
+        .hasMessageContaining("EP4J_PROXY_THREADS")
+        .hasMessageContaining("1 to 8");
   }
 
   /** A context that cannot work shows that the wire asks it. */
@@ -72,7 +85,7 @@ class InternodeWireTest {
     ThreadRanks.run(
         2,
         group ->
-            assertThatThrownBy(() -> settings(1, options).open(group, 1, ""))
+            assertThatThrownBy(() -> Wires.open(group, settings(1, options).config(group, 1, "")))
                 .isInstanceOf(WireException.class)
                 .hasMessageContaining("the sslContext of this rank"));
   }
