@@ -14,10 +14,13 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.fake.FakeKernels.Launch;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.execution.Event;
+import org.ep4j.execution.Execution;
 import org.junit.jupiter.api.Test;
 
 /** Handles of dispatches: memory is reused, and never by two open handles. */
@@ -97,6 +100,20 @@ class HandlesTest {
             }
           }
           assertThat(all).hasSizeLessThanOrEqualTo(OPEN + REST);
+        });
+  }
+
+  @Test
+  void theEndOfADispatchIsKnownAfterItsBufferHasClosed() {
+    OneRank.run(
+        rank -> {
+          DispatchOptions exact =
+              DispatchOptions.builder().execution(Execution.ASYNCHRONOUS).build();
+          Event end =
+              rank.buffer.dispatch(Layout.FLAT, rank.tokens, rank.batch.routing, exact).event();
+          rank.buffer.close();
+          assertThat(end.isDone()).isTrue();
+          end.await();
         });
   }
 

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine.throughput;
 
+import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -33,6 +34,12 @@ final class CudaHandle extends PooledHandle implements OperationEnd.Outcome {
   private @Nullable DeviceMemory slots;
   private final SegmentMemory counts;
 
+  /**
+   * The totals of the last dispatch. After the buffer has closed, a copy of them: any thread may
+   * wait for an event at any time.
+   */
+  private volatile MemorySegment totals;
+
   /** Value that the kernel writes when the counts are complete. */
   long ticket;
 
@@ -57,6 +64,7 @@ final class CudaHandle extends PooledHandle implements OperationEnd.Outcome {
       }
     }
     counts = new SegmentMemory(host.segment());
+    totals = host.segment().asSlice(at.totals, HandleLayout.TOTALS);
   }
 
   /** Device address of an array of {@link HandleLayout}. */
@@ -149,7 +157,12 @@ final class CudaHandle extends PooledHandle implements OperationEnd.Outcome {
   }
 
   private long total(int word) {
-    return host.segment().get(ValueLayout.JAVA_LONG, at.totals + word);
+    try {
+      return totals.get(ValueLayout.JAVA_LONG, word);
+    } catch (IllegalStateException e) {
+      // Closed between the read of the field and the load: the field now refers to the copy.
+      return totals.get(ValueLayout.JAVA_LONG, word);
+    }
   }
 
   @Override
@@ -164,6 +177,9 @@ final class CudaHandle extends PooledHandle implements OperationEnd.Outcome {
 
   /** Frees the memory when the buffer closes. */
   void free() {
+    MemorySegment copy = MemorySegment.ofArray(new long[HandleLayout.TOTALS / Long.BYTES]);
+    copy.copyFrom(totals);
+    totals = copy;
     owned.close();
   }
 }

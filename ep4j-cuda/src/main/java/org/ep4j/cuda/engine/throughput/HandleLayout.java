@@ -8,7 +8,9 @@ import org.ep4j.routing.ExpertPlacement;
 /** Offsets in the memory of a handle: a part on the device and a part that the host reads. */
 public final class HandleLayout {
   private static final int ALIGNMENT = 256;
-  private static final int TOTALS = 64;
+
+  /** Bytes of the totals. */
+  static final int TOTALS = 64;
 
   /** On the device. */
   final long routes;
