@@ -69,6 +69,7 @@ class HotPathTest {
           entry("Completion.throwReported", "a kernel has reported a failure"),
           entry("Completion.breakWith", "a wait has failed"),
           entry("Completion.needsReset", "a recovery has failed"),
+          entry("Completion.letKernelsWait", "a recovery has failed"),
           entry("Completion.reset", "ends a recovery"),
           entry("Proxy.problem", "a wait has already spun for long"),
           entry("FailureDiagnosis.ofTimeout", "a wait has failed"),

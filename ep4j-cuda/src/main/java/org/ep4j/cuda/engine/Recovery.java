@@ -71,14 +71,20 @@ final class Recovery {
     context.completion.requireNotFenced("reset");
     // The other ranks may still be in a wait that only its own timeout ends.
     Duration timeout = context.config.timeout().multipliedBy(2);
+    boolean begins = false;
     try (SurvivorAgreement agreement =
         SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
       if (context.internode != null) {
         requireLossSupported(context.internode, agreement.gone());
         quiesceInternode(context.internode, agreement, agreement.gone());
       }
+      begins = true;
       return beginAnew(
           agreement, "reset", () -> {}, internode -> internode.beginAnew(agreement.gone()));
+    } finally {
+      if (!begins) {
+        context.completion.letKernelsWait();
+      }
     }
   }
 
@@ -162,7 +168,6 @@ final class Recovery {
     if (!refused.isEmpty()) {
       throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "readmit: " + refused);
     }
-    boolean broken = context.completion.isBroken();
     quiesce();
     context.completion.requireNotFenced("readmit");
     boolean taken = false;
@@ -173,8 +178,8 @@ final class Recovery {
       taken = true;
       return begin(agreement, "readmit", () -> takeIn(agreement.participants()));
     } finally {
-      if (!taken && !broken) {
-        context.completion.clearWords();
+      if (!taken) {
+        context.completion.letKernelsWait();
       }
     }
   }

@@ -19,6 +19,7 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.execution.Event;
 import org.ep4j.execution.Execution;
+import org.ep4j.memory.NativeMemory;
 import org.ep4j.tensor.DType;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -154,6 +155,33 @@ class FailedOperationTest {
         });
   }
 
+  /** The driver fails before anything of the buffer changes. */
+  @Test
+  @Timeout(SECONDS)
+  void afterAFailedResetKernelsWaitAgain() {
+    OneRank.run(
+        rank -> {
+          flat(rank);
+          failReset(rank);
+          long abort = FakeKernels.launches().getLast().get("host_abort");
+          assertThat(NativeMemory.getLongAcquire(abort)).isZero();
+          rank.buffer.barrier();
+        });
+  }
+
+  @Test
+  @Timeout(SECONDS)
+  void aFailedResetKeepsTheErrorOfAnOperation() {
+    OneRank.run(
+        rank -> {
+          FakeKernels.reportTimeout();
+          Dispatch dispatch = flat(rank);
+          failReset(rank);
+          assertThatThrownBy(() -> dispatch.event().await())
+              .isInstanceOf(PeerTimeoutException.class);
+        });
+  }
+
   /** Kernels compare the tickets of graphs with this word. */
   @Test
   @Timeout(SECONDS)
@@ -230,6 +258,11 @@ class FailedOperationTest {
 
   private static void failLaunch() {
     FakeDriver.failCall("cuLaunchKernelEx", 1, LAUNCH_FAILED);
+  }
+
+  private static void failReset(OneRank rank) {
+    FakeDriver.failCall("cuMemcpyDtoH_v2", 1, LAUNCH_FAILED);
+    assertThatThrownBy(rank.buffer::reset).hasMessageContaining("cuMemcpyDtoH");
   }
 
   private static void assertLaunchFails(ThrowingCallable operation) {

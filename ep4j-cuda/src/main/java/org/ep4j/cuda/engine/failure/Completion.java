@@ -413,8 +413,18 @@ public final class Completion {
     return diagnosis.excluded();
   }
 
+  /**
+   * Kernels wait again after a recovery that has changed nothing, unless an operation has failed:
+   * what it has reported stays until the next recovery.
+   */
+  public synchronized void letKernelsWait() {
+    if (failure == null && words.state() == 0) {
+      clearWords();
+    }
+  }
+
   /** Kernels wait again, except for ranks that have aborted since the ranks started. */
-  public void clearWords() {
+  private void clearWords() {
     words.reset();
     notices.endWaitsAgain();
   }
