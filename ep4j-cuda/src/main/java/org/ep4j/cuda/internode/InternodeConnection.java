@@ -204,6 +204,7 @@ public final class InternodeConnection implements AutoCloseable {
                         wire, config.wireOptions(), config.timeout(), System.getenv())),
             nodes,
             layout.sizes(partners, maxPartners),
+            layout.sizes(maxPartners, maxPartners),
             pendingCommands);
   }
 

@@ -4,10 +4,13 @@ import java.util.Map;
 import java.util.Set;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.WireName;
+import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.engine.world.RailBounds;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Bytes that a rank's connection with other nodes allocates; the same arithmetic as {@link
@@ -47,6 +50,29 @@ public record InternodeMemory(
   }
 
   /**
+   * Refuses memory that is too large for puts of the proxy: an offset in it does not fit into a
+   * command.
+   *
+   * @param largest sizes of a rank with the largest number of partners, so that all ranks refuse
+   * @param onDevice whether outgoing memory follows incoming memory in one region
+   */
+  static void requireAddressable(InternodeMemorySizes largest, boolean onDevice) {
+    long bytes =
+        onDevice
+            ? largest.incomingBytes() + largest.outgoingBytes()
+            : Math.max(largest.incomingBytes(), largest.outgoingBytes());
+    if (bytes > PutShape.MAX_BYTES) {
+      throw new InvalidArgumentException(
+          ErrorCode.PUT_SHAPE,
+          "bytes that a rank exchanges with other nodes",
+          String.valueOf(bytes),
+          "at most " + PutShape.MAX_BYTES,
+          "lower lowLatency.maxTokens, or dispatch large batches with the high-throughput"
+              + " operations");
+    }
+  }
+
+  /**
    * The memory of a rank. A wire that is still open is counted as one that kernels cannot map, and
    * GPUDirect as off: the configuration of an open buffer has what the ranks chose.
    *
@@ -73,6 +99,9 @@ public record InternodeMemory(
     boolean onDevice =
         wire.equals(WireName.VERBS) && config.wireOptions().gpuDirect().orElse(false);
     boolean puts = !isMapped(wire);
+    if (puts && !wire.equals(WireName.AUTO)) {
+      requireAddressable(layout.sizes(max, max), onDevice);
+    }
     long outgoing = puts ? own.outgoingBytes() : 0;
     long both = own.incomingBytes() + outgoing;
     long rounding = onDevice ? Math.ceilDiv(both, DRIVER_UNIT) * DRIVER_UNIT - both : 0;

@@ -86,6 +86,7 @@ final class WireLink implements InternodeLink {
    * Opens the wire among the participants; collective.
    *
    * @param own whether this link closes their group
+   * @param largest sizes of a rank with the largest number of partners
    */
   WireLink(
       Participants participants,
@@ -94,6 +95,7 @@ final class WireLink implements InternodeLink {
       InternodeWire settings,
       Nodes nodes,
       InternodeMemorySizes sizes,
+      InternodeMemorySizes largest,
       int pendingCommands) {
     this.participants = participants;
     this.nodes = nodes;
@@ -117,6 +119,9 @@ final class WireLink implements InternodeLink {
       losses = LaneLosses.of(wire);
       quiesce = new InternodeQuiesce(wire, sizes.quiesceCounter());
       boolean onDevice = wire.carriesDeviceMemory();
+      if (!InternodeMemory.isMapped(wire.name())) {
+        InternodeMemory.requireAddressable(largest, onDevice);
+      }
       long bytes = sizes.incomingBytes() + (onDevice ? sizes.outgoingBytes() : 0);
       incoming = onDevice ? onDevice(bytes) : onHost(bytes);
       counters = world.together("the counters of the wire", this::registerCounters);
