@@ -44,7 +44,7 @@ public final class NvccBackend implements CompilerBackend {
     }
   }
 
-  private final String program = search(PROGRAM_VARIABLE, "nvcc");
+  private final String program;
   private final Output output;
 
   /** Directories of library headers. */
@@ -58,6 +58,11 @@ public final class NvccBackend implements CompilerBackend {
   }
 
   NvccBackend(Output output, List<Path> headers) {
+    this(search(PROGRAM_VARIABLE, "nvcc"), output, headers);
+  }
+
+  NvccBackend(String program, Output output, List<Path> headers) {
+    this.program = program;
     this.output = output;
     this.headers = List.copyOf(headers);
   }
@@ -162,6 +167,8 @@ public final class NvccBackend implements CompilerBackend {
       ended = process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS);
     } finally {
       if (!ended) {
+        // The passes that it has started would otherwise run for minutes.
+        process.descendants().forEach(ProcessHandle::destroyForcibly);
         process.destroyForcibly();
       }
     }
