@@ -72,7 +72,7 @@ public final class KernelCompiler {
   private final @Nullable CubinCache shipped;
 
   /** Specs of this jar's kernels by request: files of the jar do not change. */
-  private final ConcurrentHashMap<Asked, KernelSpec> specs = new ConcurrentHashMap<>();
+  private final SharedResults<Asked, KernelSpec> specs = new SharedResults<>();
 
   /** Kernels that are being prepared or are ready. */
   private final Set<Asked> prepared = ConcurrentHashMap.newKeySet();
@@ -80,7 +80,7 @@ public final class KernelCompiler {
   /** Whether the replacement of a specialised kernel by a general one has been logged. */
   private final AtomicBoolean replaced = new AtomicBoolean();
 
-  private final ConcurrentHashMap<String, Cubin> memory = new ConcurrentHashMap<>();
+  private final SharedResults<String, Cubin> memory = new SharedResults<>();
 
   /** A compiler with a cache. */
   public KernelCompiler(CompilerBackend backend, CubinCache cache) {
@@ -161,20 +161,17 @@ public final class KernelCompiler {
   public Cubin compile(KernelSpec spec) {
     long start = System.nanoTime();
     String fingerprint = spec.fingerprint();
-    Cubin known = memory.get(fingerprint);
-    if (known == null) {
-      Cubin[] made = new Cubin[1];
-      CompileEvent event = new CompileEvent();
-      event.begin();
-      known = memory.computeIfAbsent(fingerprint, _ -> made[0] = find(spec, fingerprint, start));
-      if (known == made[0]) {
-        event.ended(
-            spec.description(),
-            spec.architecture(),
-            known.origin != Origin.COMPILED,
-            known.image.length);
-        return known;
-      }
+    Cubin[] made = new Cubin[1];
+    CompileEvent event = new CompileEvent();
+    event.begin();
+    Cubin known = memory.get(fingerprint, () -> made[0] = find(spec, fingerprint, start));
+    if (known == made[0]) {
+      event.ended(
+          spec.description(),
+          spec.architecture(),
+          known.origin != Origin.COMPILED,
+          known.image.length);
+      return known;
     }
     return new Cubin(known.image, Origin.MEMORY, System.nanoTime() - start, "");
   }
@@ -220,8 +217,8 @@ public final class KernelCompiler {
   }
 
   private KernelSpec spec(Asked wanted) {
-    return specs.computeIfAbsent(
-        wanted, asked -> KernelSpec.of(asked.entry, asked.defines, asked.architecture));
+    return specs.get(
+        wanted, () -> KernelSpec.of(wanted.entry, wanted.defines, wanted.architecture));
   }
 
   /**

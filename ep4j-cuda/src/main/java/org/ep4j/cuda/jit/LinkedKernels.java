@@ -40,8 +40,8 @@ public final class LinkedKernels {
    */
   private static final String FEW_OPTIMIZATIONS = "-Xptxas=-O1";
 
-  /** By fingerprint of the spec. Two buffers of all operations need fewer. */
-  private static final SharedImages LINKED = new SharedImages(64);
+  /** By fingerprint of the spec. */
+  private static final SharedResults<String, byte[]> LINKED = new SharedResults<>();
 
   private LinkedKernels() {}
 

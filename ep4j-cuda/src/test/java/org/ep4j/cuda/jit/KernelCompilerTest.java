@@ -90,6 +90,18 @@ class KernelCompilerTest {
   }
 
   @Test
+  void kernelsOfEverNewShapesDoNotFillTheMemory() {
+    KernelCompiler compiler = new KernelCompiler(MADE, new CubinCache(directory, LIMIT));
+    compiler.compile(SPEC);
+    assertThat(compiler.compile(SPEC).origin()).isEqualTo(KernelCompiler.Origin.MEMORY);
+    for (int shape = 0; shape < SharedResults.MAX; shape++) {
+      compiler.compile(
+          KernelSpec.of("probe/smoke.cu", Map.of("SMOKE_OFFSET", shape + "f"), "sm_90a"));
+    }
+    assertThat(compiler.compile(SPEC).origin()).isEqualTo(KernelCompiler.Origin.DISK);
+  }
+
+  @Test
   void aDamagedFileIsCompiledAgain() throws IOException {
     CompilerBackend backend = anyCompiler();
     new KernelCompiler(backend, new CubinCache(directory, LIMIT)).compile(SPEC);

@@ -5,10 +5,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
-class SharedImagesTest {
+class SharedResultsTest {
   @Test
-  void anImageIsMadeOnceAndNoMoreThanTheLimitAreKept() {
-    SharedImages images = new SharedImages(3);
+  void aResultIsMadeOnceAndNoMoreThanTheLimitAreKept() {
+    SharedResults<String, byte[]> images = new SharedResults<>(3);
     AtomicInteger made = new AtomicInteger();
     for (int kernel = 0; kernel < 20; kernel++) {
       for (int rank = 0; rank < 2; rank++) {
