@@ -50,7 +50,7 @@ class RoomsTest {
           relocation: engine engine.world wire memory group
           micrometer: observe
           jlama: group
-          moe: moe.gpu moe.cublas engine.host.kernel io
+          moe: moe.gpu moe.cublas engine engine.host.kernel io
           moe.gpu: moe.cublas cuda.jit cuda.driver
           moe.cublas: cuda.driver.compiler cuda.driver.calls
           spark: group.rendezvous group

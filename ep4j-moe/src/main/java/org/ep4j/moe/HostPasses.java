@@ -193,7 +193,8 @@ final class HostPasses implements Passes {
       Tensor results = received.combineInput(types.results());
       float[] rowWeights = received.rowWeights().toFloatArray();
       List<OfExpert> passes = new ArrayList<>();
-      for (ExpertRows own : received.expertRows()) {
+      // Results may take the place of narrower received rows, and reach behind their own group.
+      for (ExpertRows own : received.expertRows().reversed()) {
         OfExpert pass = pass(own, rows.received(own, received));
         write(pass.out(), own.of(results));
         if (keeps) {

@@ -1,6 +1,7 @@
 package org.ep4j.moe;
 
 import org.ep4j.ExpertBuffer;
+import org.ep4j.engine.Limits;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
@@ -33,6 +34,14 @@ record RowTypes(DType tokens, DType results, DType widest) {
     }
     boolean onDevice = buffer.deviceOrdinal().isPresent();
     DType results = onDevice || !widest.summable() ? DType.BF16 : widest;
+    if (results.bits() > widest.bits() && Limits.combinesInPlaceOnly(buffer.config())) {
+      throw wrong(
+          "buffer.rowDType",
+          widest,
+          "a type as wide as the results, "
+              + results
+              + ", which take the place of the received rows (combineInPlace)");
+    }
     if (tokens != DType.FP8_E4M3 && (tokens != results || !widest.summable())) {
       String others = widest.summable() ? results + " or " : "";
       throw wrong("tokens", tokens, others + DType.FP8_E4M3 + " with this buffer");

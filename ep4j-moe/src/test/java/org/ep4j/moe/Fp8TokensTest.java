@@ -298,6 +298,54 @@ class Fp8TokensTest {
         });
   }
 
+  /** Groups of rows in FP8 lie closer to each other than those of their results. */
+  @ParameterizedTest
+  @EnumSource(names = {"FP32", "BF16"})
+  void combiningInPlaceChangesNoBit(DType rows) {
+    var plain = new PlainMoe(SHAPE, 8);
+    float[] x = Fp8Values.tokens(TOKENS, HIDDEN);
+    ThreadRanks.run(
+        2,
+        group -> {
+          ReplicatedPlacement placement = ReplicatedPlacement.of(ExpertPlacement.blocks(12, 2));
+          MoeWeights weights = plain.weights(placement, group.rank());
+          List<float[]> results = new ArrayList<>();
+          for (boolean inPlace : new boolean[] {false, true}) {
+            BufferConfig config = inPlace(config(SHAPE, rows, 2), inPlace);
+            try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+              var layer = new MoeLayer(buffer, SHAPE, placement, weights, DType.FP8_E4M3);
+              ForwardPass pass = layer.forwardForTraining(part(x, 0, TOKENS));
+              results.add(pass.y().toFloatArray());
+              results.add(layer.backward(pass, pass.y()).x().toFloatArray());
+            }
+          }
+          assertThat(results.get(2)).isEqualTo(results.get(0));
+          assertThat(results.get(3)).isEqualTo(results.get(1));
+        });
+  }
+
+  /** With as many ranks as choices there is no other memory for results. */
+  @Test
+  void resultsThatDoNotFitInPlaceAreRefused() {
+    var shape = new MoeShape(BLOCK, 16, 0, RouterConfig.softmax(8, 1));
+    MoeWeights weights = new PlainMoe(shape, 9).weights(ExpertPlacement.blocks(8, 1), 0);
+    ThreadRanks.run(
+        1,
+        group -> {
+          BufferConfig config = inPlace(config(shape, DType.FP8_E4M3, 1), true);
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            refused(() -> new MoeLayer(buffer, shape, weights), "buffer.rowDType", "BF16");
+          }
+        });
+  }
+
+  private static BufferConfig inPlace(BufferConfig config, boolean inPlace) {
+    return config.toBuilder()
+        .highThroughput(
+            config.highThroughput().orElseThrow().toBuilder().combineInPlace(inPlace).build())
+        .build();
+  }
+
   private static BufferConfig rows(BufferConfig config, DType rows) {
     return config.toBuilder()
         .highThroughput(config.highThroughput().orElseThrow().toBuilder().rowDType(rows).build())
