@@ -44,6 +44,9 @@ class ExpertExchange implements AutoCloseable {
   private static final LowLatencyCombineOptions RETURN =
       LowLatencyCombineOptions.builder().zeroCopy(true).order(CombineOrder.EXPERT).build();
 
+  /** A rank may pause between its texts. The group tells when one is lost. */
+  private static final Duration UNLIMITED = Duration.ofDays(365);
+
   private final Group group;
   private final ExpertPlacement placement;
   private final ExpertBuffer buffer;
@@ -123,7 +126,7 @@ class ExpertExchange implements AutoCloseable {
     while (true) {
       try {
         int first = 0;
-        for (byte[] request : live.allGather(new byte[] {(byte) wanted.ordinal()}, timeout)) {
+        for (byte[] request : live.allGather(new byte[] {(byte) wanted.ordinal()}, UNLIMITED)) {
           first = Math.max(first, request[0]);
         }
         phase = Phase.values()[first];

@@ -61,8 +61,9 @@ public final class ExpertParallelMixtral extends MixtralModel {
    * remainder, the first ranks own one expert more.
    *
    * @param group stays open until this model is closed; its owner closes it
-   * @param timeout maximum wait for another rank: longer than the ranks differ in loading, and than
-   *     any rank takes for the layers of a prompt
+   * @param timeout maximum wait for another rank in a step: longer than the ranks differ in
+   *     loading, and than any rank takes for the layers of a prompt. Between steps, ranks wait for
+   *     each other without a limit
    * @throws InvalidArgumentException if the checkpoint is no Mixtral, or a tensor is missing,
    *     unknown or of another shape
    */
