@@ -3,6 +3,7 @@ package org.ep4j.jlama;
 import com.github.tjake.jlama.model.mixtral.MixtralConfig;
 import java.time.Duration;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.ep4j.CombineOptions;
 import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
@@ -56,6 +57,9 @@ class ExpertExchange implements AutoCloseable {
   private Group live;
 
   private Phase phase = Phase.SERVE;
+
+  /** Whether an agreement or an exchange of this rank has begun and not ended well. */
+  private boolean broken;
 
   /** Results of a local expert for the rows that it received, [rows, hidden] both. */
   @FunctionalInterface
@@ -117,31 +121,56 @@ class ExpertExchange implements AutoCloseable {
     return buffer.isMasked(placement.rankOf(expert));
   }
 
-  /** The phase of the next step, the same on all ranks; collective. */
+  /**
+   * The phase of the next step, the same on all ranks; collective. If the last step or agreement
+   * has failed on a rank, all ranks reset their buffer first.
+   */
   Phase agree(Phase wanted) {
-    if (live.size() == 1) {
-      phase = wanted;
-      return phase;
-    }
     while (true) {
+      byte reset = (byte) (needsReset() ? 1 : 0);
+      int first = wanted.ordinal();
+      // Until this method returns: what fails here may count as done on the other ranks.
+      broken = true;
       try {
-        int first = 0;
-        for (byte[] request : live.allGather(new byte[] {(byte) wanted.ordinal()}, UNLIMITED)) {
-          first = Math.max(first, request[0]);
+        if (live.size() > 1) {
+          byte[] mine = {(byte) first, reset};
+          for (byte[] request : live.allGather(mine, UNLIMITED)) {
+            first = Math.max(first, request[0]);
+            reset |= request[1];
+          }
         }
-        phase = Phase.values()[first];
-        return phase;
       } catch (PeerLostException e) {
         continueWithoutLostRanks();
+        continue;
       }
+      if (reset != 0) {
+        reset();
+      }
+      broken = false;
+      phase = Phase.values()[first];
+      return phase;
     }
+  }
+
+  /** Whether an operation has failed here, or a live rank came too late for one. */
+  private boolean needsReset() {
+    return broken
+        || IntStream.range(0, group.size())
+            .anyMatch(rank -> group.isAlive(rank) && buffer.isMasked(rank));
   }
 
   private void continueWithoutLostRanks() {
     Group remaining = live.survivors(timeout);
     closeSurvivors();
     live = remaining;
+  }
+
+  /** Collective; admits live ranks that were masked. */
+  private void reset() {
     buffer.reset();
+    buffer.barrier();
+    buffer.cleanMask();
+    buffer.barrier();
   }
 
   /**
@@ -153,9 +182,13 @@ class ExpertExchange implements AutoCloseable {
   float[] exchange(float[] rows, Routing routing, Experts experts) {
     int hidden = buffer.config().hidden();
     int tokens = rows.length / hidden;
-    return phase == Phase.PREFILL
-        ? prefill(Tensor.of(rows, tokens, hidden), routing, experts)
-        : decode(Tensor.fromFloats(rows, DType.BF16, tokens, hidden), routing, experts);
+    broken = true;
+    float[] sums =
+        phase == Phase.PREFILL
+            ? prefill(Tensor.of(rows, tokens, hidden), routing, experts)
+            : decode(Tensor.fromFloats(rows, DType.BF16, tokens, hidden), routing, experts);
+    broken = false;
+    return sums;
   }
 
   private float[] prefill(Tensor x, Routing routing, Experts experts) {

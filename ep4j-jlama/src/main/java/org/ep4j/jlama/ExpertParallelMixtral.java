@@ -33,7 +33,8 @@ import org.ep4j.group.Group;
  * chooses among those that remain. A rank that is lost while a token passes through the layers is
  * masked, and the sums of that token lack its experts. A rank that is lost in the middle of a
  * prompt ends the call on all ranks in {@link PeerTimeoutException}; the next call of the live
- * ranks continues without it.
+ * ranks continues without it. An interrupt of a rank's thread ends its call, and can end those of
+ * the others; the next calls continue with all ranks.
  *
  * <p>Thread rule: one thread per rank.
  */
