@@ -6,13 +6,16 @@ import com.github.tjake.jlama.model.RMSNorm;
 import com.github.tjake.jlama.model.TransformerBlock;
 import com.github.tjake.jlama.model.mixtral.MixtralModel;
 import com.github.tjake.jlama.safetensors.DType;
+import com.github.tjake.jlama.safetensors.prompt.PromptContext;
 import com.github.tjake.jlama.tensor.AbstractTensor;
+import com.github.tjake.jlama.tensor.KvBufferCache;
 import com.github.tjake.jlama.tensor.KvBufferCache.KvBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.UUID;
 import java.util.function.Consumer;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.error.PeerTimeoutException;
@@ -95,6 +98,17 @@ public final class ExpertParallelMixtral extends MixtralModel {
    */
   public void serve() {
     takePartUntil(Phase.SERVE);
+  }
+
+  /** Generates a text of a session of its own, and frees the session's memory. */
+  Response generateOnce(PromptContext prompt, float temperature, int tokens) {
+    KvBufferCache sessions = kvBufferCache;
+    try (var own = new KvBufferCache(this)) {
+      kvBufferCache = own;
+      return generate(UUID.randomUUID(), prompt, temperature, tokens, (token, millis) -> {});
+    } finally {
+      kvBufferCache = sessions;
+    }
   }
 
   @Override

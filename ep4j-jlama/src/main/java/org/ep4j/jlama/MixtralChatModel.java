@@ -18,7 +18,6 @@ import dev.langchain4j.model.chat.response.ChatResponse;
 import dev.langchain4j.model.output.FinishReason;
 import dev.langchain4j.model.output.TokenUsage;
 import java.util.List;
-import java.util.UUID;
 import java.util.stream.Collectors;
 import org.ep4j.error.ErrorCode;
 
@@ -59,12 +58,8 @@ public final class MixtralChatModel implements ChatModel {
     checkParameters(request.parameters());
     PromptContext prompt = prompt(request.messages());
     Generator.Response response =
-        model.generate(
-            UUID.randomUUID(),
-            prompt,
-            request.temperature().floatValue(),
-            length(prompt) + request.maxOutputTokens(),
-            (token, millis) -> {});
+        model.generateOnce(
+            prompt, request.temperature().floatValue(), length(prompt) + request.maxOutputTokens());
     return ChatResponse.builder()
         .aiMessage(AiMessage.from(response.responseText))
         .tokenUsage(new TokenUsage(response.promptTokens, response.generatedTokens))

@@ -3,7 +3,9 @@ package org.ep4j.jlama;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import com.github.tjake.jlama.model.AbstractModel;
 import com.github.tjake.jlama.safetensors.prompt.PromptContext;
+import com.github.tjake.jlama.tensor.KvBufferCache;
 import dev.langchain4j.agent.tool.ToolSpecification;
 import dev.langchain4j.data.message.AiMessage;
 import dev.langchain4j.data.message.ImageContent;
@@ -14,9 +16,12 @@ import dev.langchain4j.model.chat.request.ChatRequest;
 import dev.langchain4j.model.chat.response.ChatResponse;
 import dev.langchain4j.model.output.FinishReason;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.BeforeAll;
@@ -68,6 +73,34 @@ class MixtralChatModelTest {
             model.serve();
           }
         });
+  }
+
+  @Test
+  void chatsLeaveNoSessionAndThoseOfTheCallerAlone() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (var model = ExpertParallelMixtral.load(directory, group, TIMEOUT)) {
+            var chat = new MixtralChatModel(model, OUTPUT);
+            String first = chat.chat("AB");
+            assertThat(sessions(model)).isEmpty();
+            var session = UUID.randomUUID();
+            model.generate(session, PromptContext.of("T"), 0, 5, (token, millis) -> {});
+            for (int i = 0; i < 2; i++) {
+              assertThat(chat.chat("AB")).isEqualTo(first);
+            }
+            assertThat(sessions(model)).isEqualTo(Set.of(session));
+          }
+        });
+  }
+
+  /** Texts whose keys and values are in memory. */
+  private static Set<?> sessions(ExpertParallelMixtral model) throws ReflectiveOperationException {
+    Field ofModel = AbstractModel.class.getDeclaredField("kvBufferCache");
+    Field ofCache = KvBufferCache.class.getDeclaredField("kvBufferCache");
+    ofModel.setAccessible(true);
+    ofCache.setAccessible(true);
+    return ((Map<?, ?>) ofCache.get(ofModel.get(model))).keySet();
   }
 
   @Test
