@@ -212,8 +212,8 @@ public enum ErrorCode {
 
   CHAT_REQUEST(
       1064,
-      "A chat asks for what the model cannot do: tools, images, JSON, or a conversation without a"
-          + " chat template.",
+      "A chat asks for what the model cannot do: tools, images, JSON, an answer without tokens, or a"
+          + " conversation without a chat template.",
       "Leave it out of the request, or use a checkpoint that can do it."),
 
   MOE_SCORES(

@@ -1,6 +1,7 @@
 package org.ep4j.jlama;
 
 import com.github.tjake.jlama.model.functions.Generator;
+import com.github.tjake.jlama.safetensors.Config;
 import com.github.tjake.jlama.safetensors.prompt.PromptContext;
 import com.github.tjake.jlama.safetensors.prompt.PromptSupport;
 import dev.langchain4j.data.message.AiMessage;
@@ -20,6 +21,7 @@ import dev.langchain4j.model.output.TokenUsage;
 import java.util.List;
 import java.util.stream.Collectors;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * A model of LangChain4j over {@link ExpertParallelMixtral}. Each chat is generated anew from all
@@ -38,9 +40,18 @@ public final class MixtralChatModel implements ChatModel {
 
   /**
    * @param model of this rank; stays open
-   * @param maxOutputTokens tokens of an answer at most, if a request does not say otherwise
+   * @param maxOutputTokens tokens of an answer at most, if a request does not say otherwise; an
+   *     answer also ends where the context of the model does
    */
   public MixtralChatModel(ExpertParallelMixtral model, int maxOutputTokens) {
+    if (maxOutputTokens < 1) {
+      throw new InvalidArgumentException(
+          ErrorCode.CHAT_REQUEST,
+          "maxOutputTokens",
+          String.valueOf(maxOutputTokens),
+          ">= 1",
+          "pass the number of tokens that an answer may have");
+    }
     this.model = model;
     this.maxOutputTokens = maxOutputTokens;
   }
@@ -59,7 +70,9 @@ public final class MixtralChatModel implements ChatModel {
     PromptContext prompt = prompt(request.messages());
     Generator.Response response =
         model.generateOnce(
-            prompt, request.temperature().floatValue(), length(prompt) + request.maxOutputTokens());
+            prompt,
+            request.temperature().floatValue(),
+            (int) Math.min(length(prompt) + request.maxOutputTokens(), context()));
     return ChatResponse.builder()
         .aiMessage(AiMessage.from(response.responseText))
         .tokenUsage(new TokenUsage(response.promptTokens, response.generatedTokens))
@@ -67,11 +80,20 @@ public final class MixtralChatModel implements ChatModel {
         .build();
   }
 
+  /**
+   * Tokens of a text at most. Jlama 0.8.4 turns the n-th head of the keys as if it were 2n
+   * positions further on, and has the positions of the context alone.
+   */
+  private int context() {
+    Config config = model.getConfig();
+    return config.contextLength - 2 * (config.numberOfKeyValueHeads - 1);
+  }
+
   /** Tokens of a prompt. Jlama begins it with the token of the beginning if it has none. */
-  private int length(PromptContext prompt) {
+  private long length(PromptContext prompt) {
     long[] tokens = model.getTokenizer().encode(prompt.getPrompt());
     boolean begins = tokens.length > 0 && tokens[0] == model.getConfig().bosToken;
-    return tokens.length + (begins ? 0 : 1);
+    return tokens.length + (begins ? 0L : 1L);
   }
 
   private static FinishReason reason(Generator.FinishReason reason) {
@@ -84,6 +106,7 @@ public final class MixtralChatModel implements ChatModel {
   }
 
   private static void checkParameters(ChatRequestParameters parameters) {
+    refuseIf(parameters.maxOutputTokens() < 1, "maxOutputTokens below 1");
     refuseIf(parameters.topP() != null, "topP");
     refuseIf(parameters.topK() != null, "topK");
     refuseIf(parameters.frequencyPenalty() != null, "frequencyPenalty");

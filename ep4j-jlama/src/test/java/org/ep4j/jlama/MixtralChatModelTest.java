@@ -23,6 +23,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -104,12 +105,32 @@ class MixtralChatModelTest {
   }
 
   @Test
+  void anAnswerEndsWithTheContext() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (var model = ExpertParallelMixtral.load(directory, group, TIMEOUT)) {
+            ChatResponse response =
+                new MixtralChatModel(model, Integer.MAX_VALUE).chat(UserMessage.from("AB"));
+            assertThat(response.finishReason()).isEqualTo(FinishReason.LENGTH);
+            // Behind the token of the beginning and two of the prompt; Jlama lacks two positions.
+            assertThat(response.tokenUsage().outputTokenCount())
+                .isEqualTo(TinyMixtral.CONTEXT - 3 - 2);
+          }
+        });
+  }
+
+  @Test
   void whatTheModelCannotDoIsRefused() {
     ThreadRanks.run(
         1,
         group -> {
           try (var model = ExpertParallelMixtral.load(directory, group, TIMEOUT)) {
             var chat = new MixtralChatModel(model, OUTPUT);
+            assertThatThrownBy(() -> new MixtralChatModel(model, 0))
+                .isInstanceOf(InvalidArgumentException.class)
+                .hasMessageContainingAll("EP4J-1064", "maxOutputTokens");
+            refused(chat, request().maxOutputTokens(0), "parameter maxOutputTokens below 1");
             refused(chat, request().topP(.5), "parameter topP");
             refused(chat, request().stopSequences(List.of("a")), "parameter stopSequences");
             var tool = ToolSpecification.builder().name("t").build();
