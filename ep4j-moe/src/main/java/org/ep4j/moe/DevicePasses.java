@@ -103,16 +103,12 @@ final class DevicePasses implements Passes {
       long rows,
       long both,
       long rowWeights,
-      long bothOfShared,
-      boolean[] closed)
+      long bothOfShared)
       implements ForwardPass.Kept {
     @Override
     public void close() {
-      if (!closed[0]) {
-        closed[0] = true;
-        handle.close();
-        owner.idle.push(memory);
-      }
+      handle.close();
+      owner.idle.push(memory);
     }
   }
 
@@ -271,8 +267,7 @@ final class DevicePasses implements Passes {
                 rowsOfExperts,
                 both,
                 rowWeights,
-                bothOfShared,
-                new boolean[1]));
+                bothOfShared));
       } finally {
         if (!done) {
           handle.close();
@@ -428,7 +423,8 @@ final class DevicePasses implements Passes {
 
   @Override
   public MoeGradients backward(ForwardPass forward, Tensor gradOfY) {
-    try (Kept pass = forward.kept(Kept.class)) {
+    Kept pass = forward.kept(Kept.class);
+    try (forward) {
       int tokens = begin("gradOfY", gradOfY, DType.BF16, DType.FP32);
       if (tokens != pass.tokens || pass.owner != this) {
         throw new InvalidArgumentException(

@@ -1,6 +1,7 @@
 package org.ep4j.moe;
 
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.tensor.Tensor;
 
@@ -17,6 +18,7 @@ public final class ForwardPass implements AutoCloseable {
 
   private final Tensor y;
   private final Kept kept;
+  private boolean closed;
 
   ForwardPass(Tensor y, Kept kept) {
     this.y = y;
@@ -28,7 +30,7 @@ public final class ForwardPass implements AutoCloseable {
     return y;
   }
 
-  /** What was kept by a computation of this kind. */
+  /** What was kept by a computation of this kind, for a backward pass. */
   <T extends Kept> T kept(Class<T> kind) {
     if (!kind.isInstance(kept)) {
       throw new InvalidArgumentException(
@@ -38,11 +40,22 @@ public final class ForwardPass implements AutoCloseable {
           "of this layer",
           "pass what forwardForTraining of this layer returned");
     }
+    // What was kept may belong to another pass by now.
+    if (closed) {
+      throw new IllegalUseException(
+          ErrorCode.HANDLE_CLOSED,
+          "the forward pass is closed, by close() or by its backward pass: call forwardForTraining"
+              + " again");
+    }
     return kind.cast(kept);
   }
 
+  /** Returns what was kept for reuse. A second call has no effect. */
   @Override
   public void close() {
-    kept.close();
+    if (!closed) {
+      closed = true;
+      kept.close();
+    }
   }
 }

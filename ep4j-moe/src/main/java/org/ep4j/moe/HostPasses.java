@@ -233,7 +233,8 @@ final class HostPasses implements Passes {
 
   @Override
   public MoeGradients backward(ForwardPass forward, Tensor gradOfY) {
-    try (Kept pass = forward.kept(Kept.class)) {
+    Kept pass = forward.kept(Kept.class);
+    try (forward) {
       Matrix tokens = pass.x;
       Matrix grad = Expert.matrix("gradOfY", gradOfY, tokens.rows(), shape.hidden());
       GroupedDispatch received =

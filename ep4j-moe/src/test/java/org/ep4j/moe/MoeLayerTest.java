@@ -17,6 +17,7 @@ import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
@@ -511,6 +512,7 @@ class MoeLayerTest {
         });
   }
 
+  /** Closed again, it does nothing to a later pass, of which one has its handle. */
   @Test
   void aForwardPassHasOneBackwardPass() {
     var shape = new MoeShape(HIDDEN, 16, 0, RouterConfig.softmax(8, 2));
@@ -522,10 +524,15 @@ class MoeLayerTest {
           try (ExpertBuffer buffer = open(group, shape)) {
             MoeLayer layer = layer(buffer, plain, group);
             ForwardPass pass = layer.forwardForTraining(x);
-            layer.backward(pass, x);
-            assertThatThrownBy(() -> layer.backward(pass, x))
-                .isInstanceOf(RuntimeException.class)
-                .hasMessageContaining("closed");
+            float[] gradOfX = layer.backward(pass, x).x().toFloatArray();
+            for (int i = 0; i < 8; i++) {
+              ForwardPass next = layer.forwardForTraining(x);
+              pass.close();
+              assertThatThrownBy(() -> layer.backward(pass, x))
+                  .isInstanceOf(IllegalUseException.class)
+                  .hasMessageContaining("closed");
+              assertThat(layer.backward(next, x).x().toFloatArray()).containsExactly(gradOfX);
+            }
           }
         });
   }
