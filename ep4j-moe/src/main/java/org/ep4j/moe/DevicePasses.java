@@ -255,6 +255,7 @@ final class DevicePasses implements Passes {
         combine(handle, results, result, added);
         done = true;
         return new ForwardPass(
+            this,
             result,
             new Kept(
                 this,
@@ -423,15 +424,15 @@ final class DevicePasses implements Passes {
 
   @Override
   public MoeGradients backward(ForwardPass forward, Tensor gradOfY) {
-    Kept pass = forward.kept(Kept.class);
+    Kept pass = forward.kept(this, Kept.class);
     try (forward) {
       int tokens = begin("gradOfY", gradOfY, DType.BF16, DType.FP32);
-      if (tokens != pass.tokens || pass.owner != this) {
+      if (tokens != pass.tokens) {
         throw new InvalidArgumentException(
             ErrorCode.MOE_SHAPE,
             "gradOfY",
             gradOfY.toString(),
-            pass.tokens + " rows, for a pass of this layer",
+            pass.tokens + " rows, as the result",
             "pass the gradient of the result of this pass");
       }
       Gradients of = gradients.orElseGet(this::allocateGradients);

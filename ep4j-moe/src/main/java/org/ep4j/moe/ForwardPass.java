@@ -16,11 +16,13 @@ public final class ForwardPass implements AutoCloseable {
     void close();
   }
 
+  private final Passes owner;
   private final Tensor y;
   private final Kept kept;
   private boolean closed;
 
-  ForwardPass(Tensor y, Kept kept) {
+  ForwardPass(Passes owner, Tensor y, Kept kept) {
+    this.owner = owner;
     this.y = y;
     this.kept = kept;
   }
@@ -30,13 +32,13 @@ public final class ForwardPass implements AutoCloseable {
     return y;
   }
 
-  /** What was kept by a computation of this kind, for a backward pass. */
-  <T extends Kept> T kept(Class<T> kind) {
-    if (!kind.isInstance(kept)) {
+  /** What {@code layer} has kept, in a class of its own, for a backward pass. */
+  <T extends Kept> T kept(Passes layer, Class<T> kind) {
+    if (owner != layer) {
       throw new InvalidArgumentException(
           ErrorCode.MOE_SHAPE,
           "pass",
-          "of a layer of another engine",
+          "of another layer",
           "of this layer",
           "pass what forwardForTraining of this layer returned");
     }

@@ -209,7 +209,8 @@ final class HostPasses implements Passes {
       Tensor sums = buffer.combine(results, handle, options.build()).x();
       Tensor y = Tensor.of(sums.toFloatArray(), tokens.rows(), shape.hidden());
       times = new LayerTimes(route, dispatch, ofExperts, sharedExpert, clock.lap());
-      return new ForwardPass(y, new Kept(tokens, choices, handle, rowWeights, passes, ofShared));
+      return new ForwardPass(
+          this, y, new Kept(tokens, choices, handle, rowWeights, passes, ofShared));
     } catch (RuntimeException e) {
       handle.close();
       throw e;
@@ -233,7 +234,7 @@ final class HostPasses implements Passes {
 
   @Override
   public MoeGradients backward(ForwardPass forward, Tensor gradOfY) {
-    Kept pass = forward.kept(Kept.class);
+    Kept pass = forward.kept(this, Kept.class);
     try (forward) {
       Matrix tokens = pass.x;
       Matrix grad = Expert.matrix("gradOfY", gradOfY, tokens.rows(), shape.hidden());

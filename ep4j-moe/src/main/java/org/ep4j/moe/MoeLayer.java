@@ -283,6 +283,7 @@ public final class MoeLayer implements AutoCloseable {
    * @param gradOfY gradient of {@link ForwardPass#y}, [T, H]: on the host of a floating-point type,
    *     on a GPU BF16 or FP32
    * @return FP32, on the heap or on the GPU
+   * @throws InvalidArgumentException if the pass is of another layer; it stays open
    * @throws IllegalStateException if the pass is closed; nothing is sent
    */
   public MoeGradients backward(ForwardPass pass, Tensor gradOfY) {

@@ -538,6 +538,23 @@ class MoeLayerTest {
   }
 
   @Test
+  void aForwardPassBelongsToItsLayer() {
+    var shape = new MoeShape(HIDDEN, 16, 0, RouterConfig.softmax(8, 2));
+    Tensor x = Tensor.of(PlainMoe.values(new Random(22), HIDDEN, 3), 1, HIDDEN);
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = open(group, shape)) {
+            MoeLayer layer = layer(buffer, new PlainMoe(shape, 23), group);
+            MoeLayer other = layer(buffer, new PlainMoe(shape, 24), group);
+            ForwardPass pass = layer.forwardForTraining(x);
+            refused(() -> other.backward(pass, x), "pass");
+            assertThat(layer.backward(pass, x).x().toFloatArray()).isNotEqualTo(new float[HIDDEN]);
+          }
+        });
+  }
+
+  @Test
   void routersThatCannotChooseAreRefused() {
     refused(() -> RouterConfig.softmax(0, 1), "experts");
     refused(() -> RouterConfig.softmax(8, 9), "topK");
