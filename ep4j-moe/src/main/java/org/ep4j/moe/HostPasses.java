@@ -131,21 +131,24 @@ final class HostPasses implements Passes {
     return Tensor.of(y, tokens.rows(), shape.hidden());
   }
 
-  /** Each replay is a call. */
+  /** Each replay is a call, and so is the capture: what refuses a replay refuses it. */
   @Override
   public DecodeStep captureDecode(Tensor x, Tensor y) {
     Expert.matrix("y", y, Math.toIntExact(x.size(0)), shape.hidden());
-    return new DecodeStep() {
-      @Override
-      public void replay() {
-        y.copyFrom(decode(x).toFloatArray());
-      }
+    var step =
+        new DecodeStep() {
+          @Override
+          public void replay() {
+            y.copyFrom(decode(x).toFloatArray());
+          }
 
-      @Override
-      public void close() {
-        // Nothing was recorded.
-      }
-    };
+          @Override
+          public void close() {
+            // Nothing was recorded.
+          }
+        };
+    step.replay();
+    return step;
   }
 
   private static void add(float[] values, float[] sums) {

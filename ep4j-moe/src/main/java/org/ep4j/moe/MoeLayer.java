@@ -249,7 +249,7 @@ public final class MoeLayer implements AutoCloseable {
   /**
    * Records {@link #decode} for two tensors, so that a replay is one call of the driver: on a GPU,
    * a CUDA graph. The number of tokens and the memory of both tensors are fixed; both are in use
-   * until the step is closed. Collective; decodes twice, and overwrites {@code y}.
+   * until the step is closed. Collective; decodes into {@code y}: once on the host, twice on a GPU.
    *
    * @param x this rank's tokens as of {@link #decode}
    * @param y where replays put their results, [T, H]: on the host of a floating-point type, on a

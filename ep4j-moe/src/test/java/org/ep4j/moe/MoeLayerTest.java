@@ -324,9 +324,12 @@ class MoeLayerTest {
     int rows = (int) x.size(0);
     int hidden = (int) x.size(1);
     Tensor y = Tensor.of(new float[rows * hidden], rows, hidden);
+    float[] decoded = layer.decode(x).toFloatArray();
     try (DecodeStep step = layer.captureDecode(x, y)) {
+      assertThat(y.toFloatArray()).containsExactly(decoded);
+      y.copyFrom(new float[rows * hidden]);
       step.replay();
-      assertThat(y.toFloatArray()).containsExactly(layer.decode(x).toFloatArray());
+      assertThat(y.toFloatArray()).containsExactly(decoded);
     }
     Tensor other = Tensor.of(new float[(rows + 1) * hidden], rows + 1, hidden);
     assertThatThrownBy(() -> layer.captureDecode(x, other))
@@ -383,9 +386,13 @@ class MoeLayerTest {
           try (ExpertBuffer buffer = open(group, shape)) {
             MoeLayer layer = layer(buffer, plain, group);
             Tensor x = Tensor.of(new float[HIDDEN], 1, HIDDEN);
-            assertThatThrownBy(() -> layer.decode(x))
-                .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("EP4J-");
+            Tensor y = Tensor.of(new float[HIDDEN], 1, HIDDEN);
+            for (ThrowingCallable call :
+                List.<ThrowingCallable>of(() -> layer.decode(x), () -> layer.captureDecode(x, y))) {
+              assertThatThrownBy(call)
+                  .isInstanceOf(IllegalStateException.class)
+                  .hasMessageContaining("EP4J-");
+            }
           }
         });
   }
