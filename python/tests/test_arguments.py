@@ -114,6 +114,9 @@ class ArgumentsTest(unittest.TestCase):
     def test_a_handle_or_a_routing(self):
         handle = self.buffer.dispatch(self.x, self.topk_idx).handle
         self.refused("topk_idx", handle=handle)
+        for part in (dict(topk_weights=self.weights), dict(logical_idx=self.topk_idx)):
+            with self.assertRaisesRegex(ep4j.InvalidArgument, "args->" + next(iter(part))):
+                self.buffer.dispatch(self.x, handle=handle, **part)
 
     def test_configurations(self):
         for text, fields in {

@@ -35,12 +35,16 @@ public final class DispatchRequest extends Request {
   }
 
   private static final long LOGICAL_IDX = ARGS.words("logical_idx", Tensors.TENSOR.size());
+  private static final String IDS = "args->topk_idx";
   private static final Layout[] LAYOUTS = Layout.values();
 
   private @Nullable Tokens tokens;
 
   /** Null for a cached dispatch. */
   private @Nullable Routing routing;
+
+  /** The first tensor of a routing that was given, or null. */
+  private @Nullable String partOfRouting;
 
   private DispatchOptions options = DispatchOptions.DEFAULT;
   private Layout layout = Layout.FLAT;
@@ -61,10 +65,14 @@ public final class DispatchRequest extends Request {
                 : Tensors.read("args->scales", args + SCALES),
             Tensors.read("args->global_scales", args + GLOBAL_SCALES),
             byColumns ? ScaleLayout.COLUMN_MAJOR : ScaleLayout.ROW_MAJOR);
-    Tensor ids = Tensors.read("args->topk_idx", args + TOPK_IDX);
+    Tensor ids = Tensors.read(IDS, args + TOPK_IDX);
     Tensor weights = Tensors.read("args->topk_weights", args + TOPK_WEIGHTS);
     Tensor logical = Tensors.read("args->logical_idx", args + LOGICAL_IDX);
     routing = ids == null ? null : new Routing(ids, weights, logical);
+    partOfRouting =
+        ids != null
+            ? IDS
+            : weights != null ? "args->topk_weights" : logical != null ? "args->logical_idx" : null;
     layout = Constants.of("args->layout", NativeMemory.getInt(args + LAYOUT), LAYOUTS, Layout.FLAT);
     int alignment = NativeMemory.getInt(args + EXPERT_ALIGNMENT);
     options =
@@ -103,22 +111,22 @@ public final class DispatchRequest extends Request {
   public Routing routing() {
     Routing given = routing;
     if (given == null) {
-      throw exclusive("absent", "a tensor without a handle");
+      throw exclusive(IDS, "absent", "a tensor without a handle");
     }
     return given;
   }
 
-  /** Requires that a dispatch with a handle has no routing: the handle has it. */
+  /** Requires that a dispatch with a handle has no part of a routing: the handle has it. */
   public void requireNoRouting() {
-    if (routing != null) {
-      throw exclusive("a tensor", "absent with a handle");
+    if (partOfRouting != null) {
+      throw exclusive(partOfRouting, "a tensor", "absent with a handle");
     }
   }
 
-  private static InvalidArgumentException exclusive(String value, String limit) {
+  private static InvalidArgumentException exclusive(String field, String value, String limit) {
     return new InvalidArgumentException(
         ErrorCode.OPTIONS_EXCLUSIVE,
-        "args->topk_idx",
+        field,
         value,
         limit,
         "pass either a routing or the handle of an earlier dispatch");

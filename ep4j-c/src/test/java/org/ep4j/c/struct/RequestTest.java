@@ -6,7 +6,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.List;
 import org.ep4j.CombineOptions;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.execution.Event;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
@@ -61,6 +63,28 @@ class RequestTest {
     }
   }
 
+  /** A part that was ignored would look as if it counted. */
+  @Test
+  void aDispatchWithAHandleHasNoPartOfARouting() {
+    Struct struct = DispatchRequest.ARGS;
+    try (Arena arena = Arena.ofConfined()) {
+      for (String part : List.of("topk_idx", "topk_weights", "logical_idx")) {
+        MemorySegment args = arena.allocate(struct.size(), 8);
+        args.set(ValueLayout.JAVA_LONG, Struct.SIZE, struct.size());
+        args.set(ValueLayout.JAVA_LONG, offset(struct, HANDLE), 1);
+        Tensors.write(
+            args.address() + offset(struct, "x"), Tensor.allocate(arena, DType.BF16, 2, 16));
+        DType type = part.equals("topk_weights") ? DType.FP32 : DType.INT64;
+        Tensors.write(args.address() + offset(struct, part), Tensor.allocate(arena, type, 2, 2));
+        var request = new DispatchRequest(arena);
+        request.take(args.address());
+        assertThatThrownBy(request::requireNoRouting)
+            .isInstanceOf(InvalidArgumentException.class)
+            .hasMessageContaining("args->" + part);
+      }
+    }
+  }
+
   private static MemorySegment args(Arena arena) {
     MemorySegment args = arena.allocate(CombineRequest.ARGS.size(), 8);
     args.set(ValueLayout.JAVA_LONG, Struct.SIZE, CombineRequest.ARGS.size());
@@ -70,7 +94,11 @@ class RequestTest {
   }
 
   private static long offset(String name) {
-    return CombineRequest.ARGS.fields().stream()
+    return offset(CombineRequest.ARGS, name);
+  }
+
+  private static long offset(Struct struct, String name) {
+    return struct.fields().stream()
         .filter(field -> field.name().equals(name))
         .findFirst()
         .orElseThrow()
