@@ -148,6 +148,7 @@ class Group:
             data: the same number of bytes on all ranks, up to 1 MiB.
 
         Raises:
+            ConfigurationMismatch: ranks passed different numbers of bytes.
             GroupTimeout: ranks did not call in time.
             PeerLost: a rank has left the group.
         """

@@ -5,6 +5,7 @@ import java.util.List;
 import org.ep4j.c.struct.ObjectTable;
 import org.ep4j.c.struct.Struct;
 import org.ep4j.c.struct.Text;
+import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
@@ -136,12 +137,11 @@ final class GroupFunctions {
     byte[][] all = found.allGather(own, Duration.ofMillis(timeout));
     for (int rank = 0; rank < all.length; rank++) {
       if (all[rank].length != bytes) {
-        throw new InvalidArgumentException(
-            ErrorCode.NATIVE_VALUE,
-            "bytes",
-            Long.toString(bytes),
-            all[rank].length + ", as rank " + rank + " passed",
-            "pass the same number on all ranks");
+        // No argument error: those promise that nothing was sent.
+        throw new ConfigurationMismatchException(
+            ErrorCode.OPERATIONS_DIFFER,
+            "group_all_gather: bytes is %d here and %d on rank %d: pass the same number on all ranks"
+                .formatted(bytes, all[rank].length, rank));
       }
       for (int i = 0; i < bytes; i++) {
         NativeMemory.putByte(received + rank * bytes + i, all[rank][i]);

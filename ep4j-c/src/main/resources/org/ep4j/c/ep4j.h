@@ -504,8 +504,8 @@ typedef struct ep4j_api {
   int32_t (*group_in_process)(int32_t ranks, ep4j_group *groups);
   int32_t (*group_info)(ep4j_group group, ep4j_group_info *info);
   int32_t (*group_rank_state)(ep4j_group group, int32_t rank, ep4j_rank_state *state);
-  /* Collective: all ranks pass `bytes` bytes (the same number, up to 1 MiB) and receive those of all
-     ranks in rank order, received[ranks * bytes]. */
+  /* Collective: all ranks pass `bytes` bytes (the same number, or EP4J_ERROR_MISMATCH; up to 1 MiB) and
+     receive those of all ranks in rank order, received[ranks * bytes]. */
   int32_t (*group_all_gather)(ep4j_group group, const void *mine, int64_t bytes, void *received,
                               int64_t timeout_ms);
   /* Collective: returns when all ranks have called it. */
