@@ -90,7 +90,7 @@ public final class WireWait {
   /**
    * Waits until the local bytes of all work of a lane have left.
    *
-   * @throws LaneFailedException if the lane has failed
+   * @throws LaneFailedException if the lane has failed and work may be lost
    * @throws WireTimeoutException if bytes are left after the timeout
    */
   public void flush(Lane lane) {
@@ -98,7 +98,10 @@ public final class WireWait {
     while (!lane.flush()) {
       pause("the bytes of accepted work to leave", lane);
     }
-    accepted(0, "the bytes of accepted work to leave", lane);
+    // Also true on a failed lane, whose bytes may never have left.
+    if (lane.delivered() != lane.accepted()) {
+      requireWorking("the bytes of accepted work to leave", lane);
+    }
   }
 
   /**
@@ -110,7 +113,7 @@ public final class WireWait {
   public void delivery(Lane lane) {
     begin();
     while (lane.delivered() != lane.accepted()) {
-      accepted(lane.failure() == null ? 0 : Lane.FAILED, "delivery", lane);
+      requireWorking("delivery", lane);
       pause("delivery", lane);
     }
   }
@@ -216,10 +219,16 @@ public final class WireWait {
   }
 
   private static long accepted(long result, String what, Lane lane) {
-    LaneFailure failure = lane.failure();
-    if (result == Lane.FAILED && failure != null) {
-      throw new LaneFailedException(what, failure);
+    if (result == Lane.FAILED) {
+      requireWorking(what, lane);
     }
     return result;
+  }
+
+  private static void requireWorking(String what, Lane lane) {
+    LaneFailure failure = lane.failure();
+    if (failure != null) {
+      throw new LaneFailedException(what, failure);
+    }
   }
 }

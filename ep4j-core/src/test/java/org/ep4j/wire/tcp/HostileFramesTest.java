@@ -1,6 +1,7 @@
 package org.ep4j.wire.tcp;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -11,6 +12,7 @@ import java.util.List;
 import java.util.Objects;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Lane;
+import org.ep4j.wire.LaneFailedException;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
@@ -232,5 +234,17 @@ class HostileFramesTest {
     assertThat(failure.delivered()).isEqualTo(1);
     assertThat(failure.accepted()).isEqualTo(2);
     assertThat(failure.toString()).contains("of 2 pieces of work the last 1 may be lost");
+  }
+
+  @Test
+  void aFlushThrowsWhereWorkMayBeLost() throws Exception {
+    Lane lane = wire.lane(1, 0);
+    WireWait wait = new WireWait(wire, 0, TIMEOUT);
+    wait.put(lane, region, 0, region, 0, 10, 0);
+    toBad.there().close();
+    wait.until(() -> lane.failure() != null, "the lane to fail");
+    assertThatThrownBy(() -> wait.flush(lane))
+        .isInstanceOf(LaneFailedException.class)
+        .hasMessageContaining("the bytes of accepted work to leave");
   }
 }
