@@ -14,8 +14,8 @@ import org.jspecify.annotations.Nullable;
  */
 public final class WireWait {
   /**
-   * Idle polls between reads of the clock and yields of the core. If two ranks share a core, each
-   * message waits for this.
+   * Polls between reads of the clock, and idle polls between yields of the core. If two ranks share
+   * a core, each message waits for this.
    */
   private static final int SPINS = 64;
 
@@ -34,6 +34,7 @@ public final class WireWait {
   // Start of the current wait.
   private long start;
   private int idle;
+  private int busy;
 
   /** When the failure was noticed after which no more data arrives; 0 before. */
   private long idleSince;
@@ -168,6 +169,7 @@ public final class WireWait {
   private void begin() {
     start = System.nanoTime();
     idle = 0;
+    busy = 0;
     idleSince = 0;
   }
 
@@ -179,19 +181,16 @@ public final class WireWait {
   private boolean poll() {
     if (wire.poll(progressContext) != 0) {
       idleSince = 0;
-      return true;
+      busy++;
+      // Other work than the awaited may move without an end.
+      return busy % SPINS != 0 || inTime(System.nanoTime());
     }
     idle++;
     if (idle % SPINS != 0) {
       return true;
     }
-    if (Thread.currentThread().isInterrupted()) {
-      throw new WireException(
-          ErrorCode.GROUP_INTERRUPTED,
-          "the thread was interrupted while rank " + wire.rank() + " waited on its wire");
-    }
     long now = System.nanoTime();
-    if (now - start > TimeUnit.NANOSECONDS.convert(timeout)) {
+    if (!inTime(now)) {
       return false;
     }
     if (idleSince == 0) {
@@ -203,6 +202,15 @@ public final class WireWait {
       Thread.yield();
     }
     return true;
+  }
+
+  private boolean inTime(long now) {
+    if (Thread.currentThread().isInterrupted()) {
+      throw new WireException(
+          ErrorCode.GROUP_INTERRUPTED,
+          "the thread was interrupted while rank " + wire.rank() + " waited on its wire");
+    }
+    return now - start <= TimeUnit.NANOSECONDS.convert(timeout);
   }
 
   private void pause(String what, @Nullable Lane lane) {

@@ -120,11 +120,11 @@ public final class InternodeLanes {
     if (lanes[peer].length > 0) {
       Lane wireLane = lanes[peer][index(number)];
       long begin = 0;
-      int idle = 0;
+      int rounds = 0;
       while (wireLane.put(from, at, to, there, bytes, Lane.NO_COUNTER) == Lane.BACK_PRESSURED
           && !hasAborted(peer)) {
-        begin = idle == 0 ? System.nanoTime() : begin;
-        idle = pause(peer, wireLane, begin, idle);
+        begin = rounds == 0 ? System.nanoTime() : begin;
+        rounds = pause(peer, wireLane, begin, rounds);
       }
     }
   }
@@ -134,12 +134,12 @@ public final class InternodeLanes {
     if (value != 0 && lanes[peer].length > 0) {
       Lane wireLane = lanes[peer][index(number)];
       long begin = 0;
-      int idle = 0;
+      int rounds = 0;
       while ((!owed[peer].pay(lanes[peer][ScaleOut.CONTROL])
               || wireLane.add(counter, value) == Lane.BACK_PRESSURED)
           && !hasAborted(peer)) {
-        begin = idle == 0 ? System.nanoTime() : begin;
-        idle = pause(peer, wireLane, begin, idle);
+        begin = rounds == 0 ? System.nanoTime() : begin;
+        rounds = pause(peer, wireLane, begin, rounds);
       }
     }
   }
@@ -148,12 +148,11 @@ public final class InternodeLanes {
     return wire.counters().get(layout.aborted(peer)) != 0;
   }
 
-  /** Waits a short time for space; returns the number of idle rounds. */
-  private int pause(int peer, Lane lane, long begin, int idle) {
-    if (wire.poll(0) != 0) {
-      return Math.max(1, idle);
-    }
-    if (idle % SPINS == 0) {
+  /** Waits a short time for space; returns the number of rounds. */
+  private int pause(int peer, Lane lane, long begin, int rounds) {
+    boolean idle = wire.poll(0) == 0;
+    // Also while other work moves, without an end.
+    if (rounds % SPINS == 0) {
       long waited = System.nanoTime() - begin;
       if (Interrupts.pending()) {
         throw Interrupts.error(
@@ -173,9 +172,11 @@ public final class InternodeLanes {
             waited / 1_000_000,
             "");
       }
-      Thread.yield();
+      if (idle) {
+        Thread.yield();
+      }
     }
-    return idle + 1;
+    return rounds + 1;
   }
 
   /**
