@@ -29,6 +29,9 @@ final class TlsPipe implements Pipe {
   private final ByteBuffer opened;
   private boolean ended;
 
+  /** Whether the first handshake is complete; bytes pass during later ones. */
+  private boolean connected;
+
   /** A pipe whose TLS handshake begins with its first use. */
   TlsPipe(SocketChannel channel, SSLEngine engine) {
     this.channel = channel;
@@ -67,8 +70,8 @@ final class TlsPipe implements Pipe {
     runTasks();
     return switch (result.getStatus()) {
       case OK -> {
-        // The engine may have data to send, for example new keys.
-        if (engine.getHandshakeStatus() == HandshakeStatus.NEED_WRAP) {
+        // The engine may have data to send, for example new keys; without space it keeps them.
+        if (engine.getHandshakeStatus() == HandshakeStatus.NEED_WRAP && hasSpace()) {
           seal(NOTHING);
         }
         yield true;
@@ -102,6 +105,12 @@ final class TlsPipe implements Pipe {
     return source.position() - before;
   }
 
+  /** Whether a record fits behind the pending bytes. */
+  private boolean hasSpace() {
+    return sealedOut.capacity() - sealedOut.remaining()
+        >= engine.getSession().getPacketBufferSize();
+  }
+
   /** Seals as much as fits behind the pending bytes, and sends it. */
   private void seal(ByteBuffer source) throws IOException {
     sealedOut.compact();
@@ -121,14 +130,15 @@ final class TlsPipe implements Pipe {
     channel.write(sealedOut);
   }
 
-  /** Advances the TLS handshake. Returns whether it is complete. */
+  /** Advances the TLS handshake. Returns whether bytes may pass. */
   private boolean shakenHands() throws IOException {
     while (true) {
       switch (engine.getHandshakeStatus()) {
         case NEED_TASK -> runTasks();
         case NEED_WRAP -> {
           if (holdsOutput()) {
-            return false;
+            // New keys wait behind the output: without reads, two such ends would wait forever.
+            return connected;
           }
           seal(NOTHING);
         }
@@ -138,6 +148,7 @@ final class TlsPipe implements Pipe {
           }
         }
         default -> {
+          connected = true;
           return true;
         }
       }
