@@ -5,6 +5,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
@@ -182,6 +183,9 @@ final class TcpConnectionSetup {
             "no connection from ranks %s within %d ms: %s"
                 .formatted(missingRanks(), config.timeout().toMillis(), whyNone()));
       }
+    } catch (ClosedByInterruptException | InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return ErrorCode.WIRE_CONNECT.message("interrupted while connecting");
     } catch (IOException e) {
       return ErrorCode.WIRE_CONNECT.message(String.valueOf(e.getMessage()));
     } catch (Ep4jException e) {
@@ -191,9 +195,6 @@ final class TcpConnectionSetup {
       return ErrorCode.WIRE_FAILED.message(
           "connecting failed unexpectedly (%s: %s)"
               .formatted(e.getClass().getSimpleName(), causes(e)));
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      return ErrorCode.WIRE_CONNECT.message("interrupted while connecting");
     }
     return "";
   }
@@ -265,6 +266,9 @@ final class TcpConnectionSetup {
           .asClient(pipe, new Handshake.PeerIdentity(group.rank(), index), withDeadline());
       connected = true;
       return pipe;
+    } catch (ClosedByInterruptException e) {
+      // Says nothing about the peer.
+      throw e;
     } catch (IOException e) {
       throw new IOException(
           "cannot connect to rank %d at %s:%d: %s"

@@ -9,15 +9,18 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.ByteBuffer;
+import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLContext;
 import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.Ep4jException;
 import org.ep4j.group.Group;
 import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;
@@ -304,6 +307,58 @@ class TcpConnectionSetupTest {
             new Handshake.PeerIdentity(1, 0),
             new DeadlinePipe(System.nanoTime() + TIMEOUT.toNanos()));
     return new SocketPair(channel, pair.there());
+  }
+
+  /** Rank 0 never takes the connection: its queue is full, so the system of rank 1 waits. */
+  @Test
+  void aRankThatIsInterruptedWhileItConnectsNamesNoPeer() throws Exception {
+    WireConfig config = WireConfig.builder().timeout(TIMEOUT).build();
+    List<SocketChannel> clients = new ArrayList<>();
+    Thread[] connecting = new Thread[1];
+    CountDownLatch started = new CountDownLatch(1);
+    try (ServerSocketChannel full = ServerSocketChannel.open()) {
+      full.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 1);
+      for (int i = 0; i < 8; i++) {
+        SocketChannel client = SocketChannel.open();
+        client.configureBlocking(false);
+        client.connect(full.getLocalAddress());
+        clients.add(client);
+      }
+      int port = ((InetSocketAddress) full.getLocalAddress()).getPort();
+      ThreadRanks.run(
+          2,
+          TIMEOUT,
+          group -> {
+            if (group.rank() == 1) {
+              connecting[0] = Thread.currentThread();
+              started.countDown();
+              assertThatThrownBy(() -> new TcpConnectionSetup("tcp", group, config, null).open())
+                  .isInstanceOf(Ep4jException.class);
+              Thread.interrupted();
+              return;
+            }
+            byte[] offer = new byte[Integer.BYTES + Handshake.TICKET_BYTES];
+            CollectiveStep.exchange(
+                group, "", ByteBuffer.wrap(offer).putInt(port).array(), TIMEOUT);
+            started.await();
+            while (!isConnecting(connecting[0])) {
+              Thread.sleep(1);
+            }
+            connecting[0].interrupt();
+            assertThatThrownBy(() -> CollectiveStep.exchange(group, "", new byte[0], TIMEOUT))
+                .isInstanceOf(WireException.class)
+                .hasMessageContaining("rank 1: interrupted while connecting");
+          });
+    } finally {
+      for (SocketChannel client : clients) {
+        client.close();
+      }
+    }
+  }
+
+  private static boolean isConnecting(Thread thread) {
+    return Arrays.stream(thread.getStackTrace())
+        .anyMatch(frame -> frame.getClassName().endsWith("SocketChannelImpl"));
   }
 
   @Test
