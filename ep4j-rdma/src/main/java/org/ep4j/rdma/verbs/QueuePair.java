@@ -22,6 +22,7 @@ final class QueuePair implements AutoCloseable {
   private final int depth;
   private final MemorySegment block;
   private final int blockKey;
+  private final CompletionQueue completions;
   private final DevicePair device;
   private final VerbsSendQueue sendQueue;
   private final ReceiveRing receives;
@@ -58,8 +59,9 @@ final class QueuePair implements AutoCloseable {
     depth = settings.depth();
     block = place.block();
     blockKey = place.blockKey();
+    completions = place.completions();
     receives = new ReceiveRing(index, depth + 1, block.address(), blockKey, arena);
-    device = new DevicePair(port, place.completions(), depth);
+    device = new DevicePair(port, completions, depth);
     sendQueue = new VerbsSendQueue(place, depth, device.inline());
     device.postReceives(receives);
   }
@@ -157,6 +159,11 @@ final class QueuePair implements AutoCloseable {
     if (announced != received && sendQueue.word(received)) {
       announced = received;
     }
+  }
+
+  /** Whether its completions come from this queue. */
+  boolean completesIn(CompletionQueue queue) {
+    return completions == queue;
   }
 
   /** The device has completed a request and all before it. */

@@ -9,6 +9,7 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.observe.PathLossEvent;
 import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 import org.ep4j.wire.LaneFailure.Cause;
+import org.ep4j.wire.WireException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -87,7 +88,13 @@ final class QueuePairFailover {
         return true;
       }
     }
-    pair.stop();
+    try {
+      pair.stop();
+    } catch (WireException e) {
+      // Without a stop its counts never become final, and the peer must not wait for them.
+      gone[pair.index()] = true;
+      return false;
+    }
     failovers.add(new Failover(pair));
     return true;
   }

@@ -81,8 +81,20 @@ final class VerbsProgressContext {
         }
         done += Math.max(count, 0);
       } while (count == CompletionQueue.MAX);
+      if (count < 0) {
+        lose(queue);
+      }
     }
     return done;
+  }
+
+  /** Loses the queue pairs of a queue that no longer reports what they complete. */
+  private void lose(CompletionQueue queue) {
+    for (QueuePair pair : pairs) {
+      if (pair.completesIn(queue)) {
+        pair.lose(Cause.LOST, "ibv_poll_cq failed");
+      }
+    }
   }
 
   private void dispatch(CompletionQueue queue, int completion) {

@@ -20,6 +20,7 @@ import org.ep4j.config.EngineName;
 import org.ep4j.conformance.world.FlightRecording;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.rdma.softverbs.SoftVerbs;
 import org.ep4j.rdma.verbs.ports.RdmaPort;
 import org.ep4j.rdma.verbs.ports.RdmaPorts;
 import org.ep4j.routing.Routing;
@@ -151,6 +152,28 @@ class VerbsFaultsTest {
       assertThat(failure(back).cause()).isEqualTo(Cause.LOST);
       assertThat(failure(back).text())
           .contains("rank 0 has lost it", Fabric.device("a0") + ":1", "Flushed");
+    }
+  }
+
+  /** As of a device in a fatal error. */
+  @Test
+  @EnabledIf("org.ep4j.rdma.verbs.VerbsConnectionSetupTest#onEmulatedDevices")
+  void lanesOfAQueuePairThatCannotBeStoppedFailOnBothSides() throws Exception {
+    int error = 6;
+    try (PairOfWires wires = new PairOfWires(1, 2, WireConfig.builder().lanes(2))) {
+      SoftVerbs.refuse("a0", error);
+      PairOfWires.link("pair", "1", "a0");
+      wires.until(() -> wires.a.failedLanes() == 1, "a lane to fail");
+      wires.until(() -> wires.b.failedLanes() == 1, "the lane of the peer to fail");
+      int lost = wires.a.lane(1, 0).failure() == null ? 1 : 0;
+      assertThat(failure(wires.a.lane(1, lost)).cause()).isEqualTo(Cause.LOST);
+      assertThat(failure(wires.b.lane(0, lost)).cause()).isEqualTo(Cause.LOST);
+      // The other queue pair continues.
+      List<Region> region = wires.allocate(BYTES);
+      wires.a.lane(1, 1 - lost).put(region.get(0), 0, region.get(0), 0, BYTES, 0);
+      wires.until(() -> wires.b.counters().get(0) == 1, "the other lane");
+    } finally {
+      SoftVerbs.refuse("a0", 0);
     }
   }
 

@@ -55,15 +55,15 @@ int modify(Engine& engine, QueuePair& pair, const PairAttributes& to, int mask) 
     return EINVAL;
   }
   uint32_t from = pair.state;
+  if (pair.port >= 0 && engine.ports.all[pair.port].refused() == to.state) {
+    return ENOMEM;  // as from a device without room for another connection
+  }
   if (to.state == ERROR) {
     pair.stop();
     return 0;
   }
   if (from == RESET && to.state == INIT && has(mask, M_PARTITION | M_PORT | M_ACCESS)) {
     return initialise(engine, pair, to);
-  }
-  if (pair.port >= 0 && engine.ports.all[pair.port].refused() == to.state) {
-    return ENOMEM;  // as from a device without room for another connection
   }
   if (from == INIT && to.state == READY_TO_RECEIVE &&
       has(mask, M_PATH | M_MTU | M_PEER | M_RECEIVE_PACKET | M_PEER_READS | M_NOT_READY_TIMER)) {
