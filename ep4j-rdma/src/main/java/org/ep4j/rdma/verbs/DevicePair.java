@@ -29,7 +29,15 @@ final class DevicePair implements AutoCloseable {
     try (Arena arena = Arena.ofConfined()) {
       inline = create(arena.allocate(VerbsLayouts.QUEUE_PAIR_REQUEST), completions, depth);
     }
-    PairStates.initialise(handle, port.number());
+    boolean done = false;
+    try {
+      PairStates.initialise(handle, port.number());
+      done = true;
+    } finally {
+      if (!done) {
+        close();
+      }
+    }
   }
 
   /**

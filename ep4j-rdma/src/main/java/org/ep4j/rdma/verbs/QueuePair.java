@@ -63,7 +63,15 @@ final class QueuePair implements AutoCloseable {
     receives = new ReceiveRing(index, depth + 1, block.address(), blockKey, arena);
     device = new DevicePair(port, completions, depth);
     sendQueue = new VerbsSendQueue(place, depth, device.inline());
-    device.postReceives(receives);
+    boolean done = false;
+    try {
+      device.postReceives(receives);
+      done = true;
+    } finally {
+      if (!done) {
+        device.close();
+      }
+    }
   }
 
   /** Address for the other end. */

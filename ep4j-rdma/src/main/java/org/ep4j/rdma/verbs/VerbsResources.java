@@ -46,7 +46,6 @@ final class VerbsResources implements AutoCloseable {
         new LaneMap(config.progressContexts(), count, settings.queuePairsPerPort(), chosen.first());
     counters = Counters.allocate(arena, config.counters());
     ports = new OpenPort[count];
-    boolean done = false;
     try {
       for (int i = 0; i < ports.length; i++) {
         ports[i] = OpenPort.open(chosen.ports().get(i), settings);
@@ -56,11 +55,13 @@ final class VerbsResources implements AutoCloseable {
           progressContext++) {
         makeProgressContext(settings);
       }
-      done = true;
-    } finally {
-      if (!done) {
-        close();
-      }
+    } catch (RuntimeException | Error e) {
+      // An error of closing must not hide why opening failed.
+      ClosingSteps.run(
+          () -> {
+            throw e;
+          },
+          this::close);
     }
   }
 

@@ -40,28 +40,40 @@ class VerbsConnectionSetupTest {
   @ParameterizedTest
   @CsvSource({"2, RTR", "3, RTS"})
   void aQueuePairThatCannotConnectIsNamedByAllRanks(int state, String name) throws Exception {
-    SoftVerbs.refuse(PORTS.get(REFUSED), state);
-    try {
-      List<WireException> errors =
-          ThreadRanks.call(
-              PORTS.size(),
-              group ->
-                  catchThrowableOfType(
-                      WireException.class,
-                      () ->
-                          new VerbsConnectionSetup(group, config(), settings(), group.rank())
-                              .open()));
+    assertThat(errorsOfOpening(state))
+        .allSatisfy(
+            error -> {
+              assertThat(error.errorCode()).isEqualTo(ErrorCode.WIRE_CONNECT);
+              assertThat(error)
+                  .hasMessageContaining("rank " + REFUSED + ": ")
+                  .hasMessageContaining("cannot connect to rank 0: ")
+                  .hasMessageContaining(name)
+                  .hasMessageNotContaining("silent");
+            });
+  }
 
-      assertThat(errors)
-          .allSatisfy(
-              error -> {
-                assertThat(error.errorCode()).isEqualTo(ErrorCode.WIRE_CONNECT);
+  /** An error of releasing what was made before would hide it. */
+  @Test
+  void aQueuePairThatCannotBeInitialisedIsNamedByAllRanks() throws Exception {
+    assertThat(errorsOfOpening(1))
+        .allSatisfy(
+            error ->
                 assertThat(error)
                     .hasMessageContaining("rank " + REFUSED + ": ")
-                    .hasMessageContaining("cannot connect to rank 0: ")
-                    .hasMessageContaining(name)
-                    .hasMessageNotContaining("silent");
-              });
+                    .hasMessageContaining("ibv_modify_qp to INIT failed"));
+  }
+
+  /** Errors of all ranks where one port refuses a state of queue pairs. */
+  private static List<WireException> errorsOfOpening(int state) throws Exception {
+    SoftVerbs.refuse(PORTS.get(REFUSED), state);
+    try {
+      return ThreadRanks.call(
+          PORTS.size(),
+          group ->
+              catchThrowableOfType(
+                  WireException.class,
+                  () ->
+                      new VerbsConnectionSetup(group, config(), settings(), group.rank()).open()));
     } finally {
       SoftVerbs.refuse(PORTS.get(REFUSED), 0);
     }

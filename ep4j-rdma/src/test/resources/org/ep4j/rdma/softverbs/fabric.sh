@@ -6,7 +6,7 @@
 #   fabric.sh cable DIRECTORY PORT LOSS DELAY RATE
 #       loses LOSS percent of its packets, delays them by DELAY microseconds, and carries RATE MB/s (0: any)
 #   fabric.sh pair DIRECTORY PORT NUMBER    breaks a queue pair: 1 is the last that the port has connected
-#   fabric.sh refuse DIRECTORY PORT STATE   its queue pairs cannot enter a state: 2 to receive, 3 to send, 6 to stop, 0 any
+#   fabric.sh refuse DIRECTORY PORT STATE   its queue pairs cannot enter a state: 1 to be initialised, 2 to receive, 3 to send, 6 to stop, 0 any
 set -eu
 
 # Writes into a file of 64 bytes in place: a device reads it at any time.

@@ -11,6 +11,9 @@ static int initialise(Engine& engine, QueuePair& pair, const PairAttributes& to)
   if (port < 0) {
     return EINVAL;
   }
+  if (engine.ports.all[port].refused() == INIT) {
+    return ENOMEM;
+  }
   pair.port = port;
   pair.access = to.access;
   engine.fabric.pair(pair.object.number).port = static_cast<uint32_t>(port);
