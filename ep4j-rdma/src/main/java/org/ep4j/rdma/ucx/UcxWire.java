@@ -104,11 +104,17 @@ final class UcxWire extends GroupWire {
   public Region expose(WireMemory memory, Duration timeout) {
     requireOpen();
     String error = unreachable(memory);
+    UcxMemory registered = null;
+    try {
+      registered = error.isEmpty() ? registered(memory) : null;
+    } catch (WireException e) {
+      error = String.valueOf(e.getMessage());
+    }
     if (!error.isEmpty()) {
       // Throws on all ranks, with this error.
       CollectiveStep.exchange(group, error, new byte[0], timeout);
     }
-    UcxRegion region = expose(memory, registered(memory), null);
+    UcxRegion region = expose(memory, registered, null);
     boolean done = false;
     try {
       announce(region, "", new byte[0], timeout);

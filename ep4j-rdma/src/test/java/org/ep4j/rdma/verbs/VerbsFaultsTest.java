@@ -2,6 +2,7 @@ package org.ep4j.rdma.verbs;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowable;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -13,6 +14,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import jdk.jfr.consumer.RecordedEvent;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
@@ -31,6 +33,7 @@ import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.WireWait;
 import org.junit.jupiter.api.Test;
@@ -174,6 +177,22 @@ class VerbsFaultsTest {
       wires.until(() -> wires.b.counters().get(0) == 1, "the other lane");
     } finally {
       SoftVerbs.refuse("a0", 0);
+    }
+  }
+
+  @Test
+  void aRankWithoutMemoryForARegionTellsTheOthers() throws Exception {
+    try (PairOfWires wires = new PairOfWires(1, 1, WireConfig.builder())) {
+      CompletableFuture<Throwable> without =
+          CompletableFuture.supplyAsync(
+              () -> catchThrowable(() -> wires.a.allocate(1L << 60, PairOfWires.TIMEOUT)));
+      Throwable other = catchThrowable(() -> wires.b.allocate(BYTES, PairOfWires.TIMEOUT));
+      assertThat(List.of(without.join(), other))
+          .allSatisfy(
+              error ->
+                  assertThat(error)
+                      .isInstanceOf(WireException.class)
+                      .hasMessageContaining("rank 0: no memory for a region"));
     }
   }
 
