@@ -109,7 +109,7 @@ final class AutoWire {
     }
     try {
       return new Offer(ports, provider.unavailableBecause(group));
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | LinkageError e) {
       return new Offer(ports, e.toString());
     }
   }

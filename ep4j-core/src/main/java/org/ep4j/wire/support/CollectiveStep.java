@@ -41,9 +41,10 @@ public final class CollectiveStep {
       return "";
     } catch (Ep4jException e) {
       return String.valueOf(e.getMessage());
-    } catch (IOException | RuntimeException | OutOfMemoryError e) {
+    } catch (IOException | RuntimeException | OutOfMemoryError | LinkageError e) {
       // The other ranks wait in the exchange: without this error they would blame a silent rank.
-      return ErrorCode.WIRE_FAILED.message(e.toString());
+      Throwable cause = e instanceof ExceptionInInitializerError ? e.getCause() : null;
+      return ErrorCode.WIRE_FAILED.message((cause == null ? e : cause).toString());
     }
   }
 

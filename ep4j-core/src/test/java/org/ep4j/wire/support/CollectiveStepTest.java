@@ -1,5 +1,6 @@
 package org.ep4j.wire.support;
 
+import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
@@ -31,6 +32,18 @@ class CollectiveStepTest {
   @Test
   void anErrorWithoutACodeGetsOne() {
     assertMessage(List.of("", "no code"), ErrorCode.WIRE_FAILED.message("rank 1: no code"));
+  }
+
+  /** For example of a native library that lacks a function. */
+  @Test
+  void anErrorOfLinkingIsForAllRanks() {
+    assertThat(
+            CollectiveStep.attempt(
+                () -> {
+                  throw new ExceptionInInitializerError(new IllegalStateException("no function"));
+                }))
+        .startsWith(ErrorCode.WIRE_FAILED.message(""))
+        .contains("no function");
   }
 
   private static void assertMessage(List<String> errors, String message) {

@@ -3,6 +3,7 @@ package org.ep4j.rdma.verbs.bindings;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
+import java.util.List;
 import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.jspecify.annotations.Nullable;
 
@@ -19,6 +20,28 @@ public final class VerbsLibrary {
           ? DEFAULT
           : System.getenv(RdmaSettings.LIBRARY).strip();
 
+  /** What {@link Verbs} cannot do without. */
+  private static final List<String> REQUIRED =
+      List.of(
+          "ibv_get_device_list",
+          "ibv_free_device_list",
+          "ibv_get_device_name",
+          "ibv_open_device",
+          "ibv_close_device",
+          "ibv_query_device",
+          "ibv_query_port",
+          "ibv_query_gid",
+          "ibv_alloc_pd",
+          "ibv_dealloc_pd",
+          "ibv_reg_mr",
+          "ibv_dereg_mr",
+          "ibv_create_cq",
+          "ibv_destroy_cq",
+          "ibv_create_qp",
+          "ibv_modify_qp",
+          "ibv_destroy_qp",
+          "ibv_wc_status_str");
+
   private static final @Nullable SymbolLookup SYMBOLS = open();
 
   private VerbsLibrary() {}
@@ -33,8 +56,19 @@ public final class VerbsLibrary {
 
   /** Why the library cannot be used, with the remedy; empty if it can. */
   public static String problem() {
-    if (SYMBOLS != null) {
-      return "";
+    SymbolLookup symbols = SYMBOLS;
+    if (symbols != null) {
+      return REQUIRED.stream()
+          .filter(function -> symbols.find(function).isEmpty())
+          .findFirst()
+          .map(
+              function ->
+                  NAME
+                      + " has no "
+                      + function
+                      + ": name a libibverbs.so.1 in "
+                      + RdmaSettings.LIBRARY)
+          .orElse("");
     }
     return NAME.equals(DEFAULT)
         ? "there is no "
