@@ -14,6 +14,8 @@ final class MessageBuilder {
   private final int rank;
   private final int connection;
   private int nextLane;
+  private int nextAcknowledged;
+  private boolean acknowledgedAll;
   private long at;
   private long end;
 
@@ -64,14 +66,24 @@ final class MessageBuilder {
     return finish();
   }
 
-  /** Builds the last message, with the pending acknowledgements. */
+  /**
+   * Builds the last message, or one before it if the pending acknowledgements do not fit, see
+   * {@link #acknowledgedAll}.
+   */
   int makeGoodbye(boolean aborts) {
     begin();
     // Reserves space for the last frame, independent of the number of lanes.
     end -= MessageLayout.FRAME;
     acknowledge();
-    frame(MessageLayout.GOODBYE, 0, aborts ? MessageLayout.ABORTS : MessageLayout.CLOSES);
+    if (acknowledgedAll) {
+      frame(MessageLayout.GOODBYE, 0, aborts ? MessageLayout.ABORTS : MessageLayout.CLOSES);
+    }
     return finish();
+  }
+
+  /** Whether the message acknowledges all work of the peer that it did not know of. */
+  boolean acknowledgedAll() {
+    return acknowledgedAll;
   }
 
   private void begin() {
@@ -94,13 +106,20 @@ final class MessageBuilder {
     return false;
   }
 
-  /** Adds frames that acknowledge the work of the peer. */
+  /** Adds frames that acknowledge the work of the peer; the next message continues behind them. */
   private void acknowledge() {
-    for (UcxLane lane : lanes) {
-      if (lane.acknowledged != lane.applied && end - at >= MessageLayout.FRAME) {
+    acknowledgedAll = true;
+    for (int i = 0; i < lanes.length; i++) {
+      UcxLane lane = lanes[nextAcknowledged];
+      if (lane.acknowledged != lane.applied) {
+        if (end - at < MessageLayout.FRAME) {
+          acknowledgedAll = false;
+          return;
+        }
         frame(MessageLayout.ACK, lane.index(), lane.applied);
         lane.acknowledged = lane.applied;
       }
+      nextAcknowledged = nextAcknowledged + 1 == lanes.length ? 0 : nextAcknowledged + 1;
     }
   }
 

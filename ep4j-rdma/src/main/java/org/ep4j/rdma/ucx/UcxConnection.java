@@ -297,7 +297,9 @@ final class UcxConnection {
       return false;
     }
     helloDue = 0;
-    arrivals.acknowledged();
+    if (maker.acknowledgedAll()) {
+      arrivals.acknowledged();
+    }
     idlePolls = 0;
     judge(sendQueue.send(endpoint, bytes), "ucp_am_send_nbx");
     return true;
@@ -380,8 +382,8 @@ final class UcxConnection {
     judge(sendQueue.reap(), "ucp_am_send_nbx");
     judge(puts.reap(), "ucp_put_nbx");
     if (goodbye == 0 && sendQueue.hasSpace()) {
-      goodbye = sendQueue.sent() + 1;
       int bytes = maker.makeGoodbye(cause == Cause.PROTOCOL);
+      goodbye = maker.acknowledgedAll() ? sendQueue.sent() + 1 : 0;
       judge(sendQueue.send(endpoint, bytes), "ucp_am_send_nbx");
     }
     if (goodbye != 0) {
