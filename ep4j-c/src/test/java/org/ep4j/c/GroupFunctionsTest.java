@@ -19,7 +19,7 @@ class GroupFunctionsTest {
           int bytes = 4 + group.rank();
           try (Arena arena = Arena.ofConfined()) {
             long mine = arena.allocate(bytes).address();
-            long received = arena.allocate(2 * bytes).address();
+            long received = arena.allocate(2L * bytes).address();
             Throwable error =
                 catchThrowable(
                     () -> GroupFunctions.groupAllGather(number, mine, bytes, received, 20_000));

@@ -45,6 +45,7 @@ class MessageBuilderTest {
   }
 
   /** Builds messages where a piece of work has arrived on each lane; nothing is sent. */
+  @SuppressWarnings("NullAway") // A wire that opens no worker needs no context of UCX.
   private static void withWorkOnAllLanes(Check check) {
     WireConfig config = WireConfig.builder().lanes(LANES).operationsInFlight(1).build();
     try (Arena arena = Arena.ofConfined();
