@@ -122,8 +122,10 @@ final class DevicePair implements AutoCloseable {
   @Override
   public void close() {
     if (handle != 0) {
-      Verbs.destroyQueuePair(handle);
+      long closing = handle;
+      // Also after a failure: a device that refuses once refuses again.
       handle = 0;
+      Verbs.destroyQueuePair(closing);
     }
   }
 }

@@ -8,6 +8,7 @@ import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.LaneFailure.Cause;
+import org.ep4j.wire.WireException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -317,7 +318,7 @@ final class QueuePair implements AutoCloseable {
       return null;
     }
     sendQueue.settle(handledThere);
-    close();
+    closeLost();
     VerbsLane[] orphaned = sendQueue.lanes();
     sendQueue.dismiss();
     return orphaned;
@@ -351,7 +352,7 @@ final class QueuePair implements AutoCloseable {
    */
   int end(String state) {
     progress();
-    close();
+    closeLost();
     Cause cause = broken == null ? Cause.LOST : broken;
     String text =
         ErrorCode.VERBS_QUEUE_PAIR_LOST.message(
@@ -365,6 +366,15 @@ final class QueuePair implements AutoCloseable {
     }
     sendQueue.dismiss();
     return failed;
+  }
+
+  /** A device that cannot even destroy a queue pair must not end each poll: the lanes fail. */
+  private void closeLost() {
+    try {
+      close();
+    } catch (WireException e) {
+      reason += "; " + e.getMessage();
+    }
   }
 
   @Override
