@@ -80,17 +80,12 @@ public final class Launcher implements AutoCloseable {
     int running = ranks.size();
     while (running > 0) {
       Ended next = ended.poll(1, TimeUnit.SECONDS);
-      boolean again =
-          next != null
-              && next.exitCode != 0
-              && outcome.exitCode() == 0
-              && restarted[next.rank] < restarts;
-      if ((next == null || again) && System.nanoTime() - end > 0 && outcome.exitCode() == 0) {
-        outcome = Outcome.late(running, limit);
-        endAll();
-        again = false;
-      }
-      if (next != null && again) {
+      boolean late = System.nanoTime() - end > 0;
+      if (next != null
+          && next.exitCode != 0
+          && outcome.exitCode() == 0
+          && restarted[next.rank] < restarts
+          && !late) {
         restarted[next.rank]++;
         restart(ranks.get(next.rank), next, restarted[next.rank], restarts);
       } else if (next != null) {
@@ -99,6 +94,9 @@ public final class Launcher implements AutoCloseable {
           outcome = Outcome.failed(next.rank, next.exitCode);
           endAll();
         }
+      } else if (late && outcome.exitCode() == 0) {
+        outcome = Outcome.late(running, limit);
+        endAll();
       }
     }
     long deadline = System.nanoTime() + LAST_OUTPUT.toNanos();
