@@ -51,7 +51,6 @@ class ExpertExchange implements AutoCloseable {
   private final Group group;
   private final ExpertPlacement placement;
   private final ExpertBuffer buffer;
-  private final Duration timeout;
 
   /** The ranks that are left, which agree on steps. */
   private Group live;
@@ -75,7 +74,6 @@ class ExpertExchange implements AutoCloseable {
     this.live = group;
     this.placement = placement;
     this.buffer = buffer;
-    this.timeout = buffer.config().timeout();
   }
 
   static ExpertExchange open(Group group, MixtralConfig model, Duration timeout) {
@@ -160,7 +158,7 @@ class ExpertExchange implements AutoCloseable {
   }
 
   private void continueWithoutLostRanks() {
-    Group remaining = live.survivors(timeout);
+    Group remaining = live.survivors(UNLIMITED);
     closeSurvivors();
     live = remaining;
   }
