@@ -117,6 +117,7 @@ final class JoinClient {
         }
       } catch (JoinRefusedException e) {
         if ((again && isMoving(e)) || (isAlive(e) && mayDie())) {
+          reason = null;
           pause(LONGEST_PAUSE_MILLIS);
           continue;
         }
