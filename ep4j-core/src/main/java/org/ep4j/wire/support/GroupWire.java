@@ -1,5 +1,7 @@
 package org.ep4j.wire.support;
 
+import java.lang.foreign.SegmentAllocator;
+import java.time.Duration;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
@@ -104,6 +106,17 @@ public abstract class GroupWire implements Wire {
   public final String status(int peer) {
     String report = group.deathReport(peer);
     return report == null ? "the group still counts rank " + peer + " as alive" : report;
+  }
+
+  /** Memory of a region. A rank without memory tells the others, which wait for its region. */
+  protected final WireMemory hostMemory(SegmentAllocator owned, long bytes, Duration timeout) {
+    try {
+      return WireMemory.host(owned.allocate(bytes, 64));
+    } catch (OutOfMemoryError e) {
+      String error = "no memory for a region of " + bytes + " bytes: " + e.getMessage();
+      CollectiveStep.exchange(group, error, new byte[0], timeout);
+      throw e; // not reached: the step reports the error on this rank, too
+    }
   }
 
   /** Rejects calls after close. */

@@ -128,24 +128,13 @@ final class TcpWire extends GroupWire {
     PageArena owned = new PageArena();
     boolean done = false;
     try {
-      Region region = exposed(memory(owned, bytes, timeout), owned, timeout);
+      Region region = exposed(hostMemory(owned, bytes, timeout), owned, timeout);
       done = true;
       return region;
     } finally {
       if (!done) {
         owned.close();
       }
-    }
-  }
-
-  /** A rank without memory tells the others, which wait for its region. */
-  private WireMemory memory(PageArena owned, long bytes, Duration timeout) {
-    try {
-      return WireMemory.host(owned.allocate(bytes, 64));
-    } catch (OutOfMemoryError e) {
-      String error = "no memory for a region of " + bytes + " bytes: " + e.getMessage();
-      CollectiveStep.numbers(group, error, 0, timeout);
-      throw e; // not reached: the step reports the error on this rank, too
     }
   }
 
