@@ -338,7 +338,7 @@ class ThroughputOperations(Owner):
             scales: of FP8 and NVFP4 rows: [T, S], float32, int32 or bytes; may be column-major.
             global_scales: of NVFP4 rows: float32 [T].
             handle: cached dispatch: sends along these routes, with the T of the handle. It also
-                has all options from max_rows to scale_columns: those here are ignored.
+                also holds the options max_rows to scale_columns: those passed here are ignored.
             max_rows: 0: exact, the call waits for the counts; else the caller's number of rows.
             layout: FLAT or EXPERT_MAJOR; the same on all ranks.
             experts: experts of this call, E/R consecutive ones a rank; 0: those of the buffer.

@@ -332,7 +332,7 @@ typedef struct ep4j_dispatch_args {
   ep4j_tensor topk_idx;      /* INT64 or INT32 [T, K]; -1: no expert. Absent with a handle */
   ep4j_tensor topk_weights;  /* FP32 [T, K], or absent. Absent with a handle */
   ep4j_handle handle;        /* cached dispatch: send along these routes, with the T of the handle.
-                                It has max_rows to scale_columns too: those here are ignored */
+                                The handle also holds max_rows to scale_columns: those here are ignored */
   ep4j_execution execution;
   int64_t max_rows;         /* 0: exact, the call waits for the counts; else the caller's number of rows */
   int32_t layout;           /* 0 or EP4J_FLAT, or EP4J_EXPERT_MAJOR; the same on all ranks */

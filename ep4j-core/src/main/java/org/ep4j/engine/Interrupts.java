@@ -19,7 +19,7 @@ public final class Interrupts {
    * Closes something that waits until nothing uses its memory any more: an interrupt from before
    * does not end the wait, and the flag is set again afterwards.
    */
-  public static void closeWithout(Runnable close) {
+  public static void closeUninterruptibly(Runnable close) {
     boolean interrupted = Thread.interrupted();
     try {
       close.run();

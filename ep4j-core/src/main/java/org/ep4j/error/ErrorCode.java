@@ -212,7 +212,7 @@ public enum ErrorCode {
 
   CHAT_REQUEST(
       1064,
-      "A chat asks for what the model cannot do: tools, images, JSON, an answer without tokens, or a"
+      "A chat asks for what the model cannot do: tools, images, JSON, maxOutputTokens below 1, or a"
           + " conversation without a chat template.",
       "Leave it out of the request, or use a checkpoint that can do it."),
 

@@ -519,7 +519,7 @@ class MoeLayerTest {
         });
   }
 
-  /** Closed again, it does nothing to a later pass, of which one has its handle. */
+  /** A second close() does nothing to later passes, although one of them has the same handle. */
   @Test
   void aForwardPassHasOneBackwardPass() {
     var shape = new MoeShape(HIDDEN, 16, 0, RouterConfig.softmax(8, 2));

@@ -131,7 +131,7 @@ record Tool(String name, Duration limit) {
 
   /** Starts the client until the server listens. */
   private double ask(List<String> arguments, ToDoubleFunction<String> read) throws IOException {
-    // Of a pipe, a full one would stop the program.
+    // A file: a full pipe would stop the program.
     Path output = Files.createTempFile("ep4j-tool", ".txt");
     try {
       return ask(arguments, output, read);

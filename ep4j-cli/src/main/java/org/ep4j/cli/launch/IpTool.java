@@ -42,7 +42,7 @@ final class IpTool {
   /** Same as {@link #run(String...)} for a whole command. */
   static Answer run(List<String> command, int seconds) throws InterruptedException {
     try {
-      // A pipe would have to be read until the program ends, for which there is a deadline.
+      // A file: reading a pipe would outlast the deadline.
       Path output = Files.createTempFile("ep4j-ip", ".txt");
       try {
         boolean ok = run(command, seconds, output);

@@ -43,7 +43,7 @@ record RecordedJob(
    * The JDK computes the times of each file anew: those of one event differ by about a microsecond.
    * Between the end of a recording and the start of another, milliseconds pass.
    */
-  private static final Duration CLOCK = Duration.ofNanos(100_000);
+  private static final Duration CLOCK = Duration.ofNanos(10_000);
 
   /**
    * An operation of a rank.

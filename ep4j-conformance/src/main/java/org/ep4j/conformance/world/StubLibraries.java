@@ -2,6 +2,7 @@ package org.ep4j.conformance.world;
 
 import java.io.File;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -72,13 +73,16 @@ public final class StubLibraries {
     try {
       Process process = builder.redirectErrorStream(true).redirectOutput(output.toFile()).start();
       boolean ended = process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS);
+      if (!ended) {
+        process.destroyForcibly();
+      }
+      // The end of a program may cut a character in half.
       String said =
-          Files.readString(output)
+          new String(Files.readAllBytes(output), StandardCharsets.UTF_8)
               .lines()
               .filter(line -> !line.startsWith("WARNING:"))
               .collect(Collectors.joining("\n"));
       if (!ended || process.exitValue() != 0) {
-        process.destroyForcibly();
         throw new IllegalStateException(builder.command().getFirst() + " failed:\n" + said);
       }
       return said;

@@ -292,7 +292,7 @@ class JoinRefusalTest {
   @Test
   void theReasonIsThatOfAnAttemptWithTimeForAnAnswer() throws Exception {
     try (ServerSocket closing = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
-      Thread.startVirtualThread(() -> closeAfterAMoment(closing));
+      Thread.ofPlatform().daemon().start(() -> closeAfterAMoment(closing));
       GroupConfig config = TcpWorld.rankOneAt(2, closing.getLocalPort()).joinTimeout(SHORT).build();
       assertThatThrownBy(() -> Group.join(config))
           .isInstanceOf(GroupTimeoutException.class)

@@ -447,7 +447,7 @@ final class CudaBuffer implements ExpertBuffer {
         return;
       }
       threads.shut();
-      Interrupts.closeWithout(this::closeHere);
+      Interrupts.closeUninterruptibly(this::closeHere);
     } finally {
       leave();
     }

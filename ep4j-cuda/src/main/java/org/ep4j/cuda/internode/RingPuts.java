@@ -137,7 +137,7 @@ public final class RingPuts implements AutoCloseable {
    */
   @Override
   public void close() {
-    Interrupts.closeWithout(proxy::close);
+    Interrupts.closeUninterruptibly(proxy::close);
     owned.close();
   }
 }

@@ -214,7 +214,7 @@ final class WireLink implements InternodeLink {
       return first;
     } finally {
       if (!all) {
-        Interrupts.closeWithout(started::close);
+        Interrupts.closeUninterruptibly(started::close);
       }
     }
   }
@@ -388,7 +388,7 @@ final class WireLink implements InternodeLink {
    */
   @Override
   public void close() {
-    Interrupts.closeWithout(proxy::close);
+    Interrupts.closeUninterruptibly(proxy::close);
     owned.close();
   }
 

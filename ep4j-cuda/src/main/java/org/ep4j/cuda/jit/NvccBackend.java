@@ -168,8 +168,9 @@ public final class NvccBackend implements CompilerBackend {
     } finally {
       if (!ended) {
         // The passes that it has started would otherwise run for minutes.
-        process.descendants().forEach(ProcessHandle::destroyForcibly);
+        List<ProcessHandle> passes = process.descendants().toList();
         process.destroyForcibly();
+        passes.forEach(ProcessHandle::destroyForcibly);
       }
     }
     String output = Files.readString(log, StandardCharsets.UTF_8);

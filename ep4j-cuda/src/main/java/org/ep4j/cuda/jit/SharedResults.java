@@ -4,13 +4,13 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 
 /**
- * Kernels and their sources that several ranks of a process need at a time: the first request makes
- * a result, the others wait for it. A program that opens buffers of ever new shapes would otherwise
- * keep all of them, so the results are dropped when there are too many; the cache of compiled
- * kernels has them. Any thread.
+ * What several ranks of a process need at a time: the first request makes a result, the others wait
+ * for it. A program that opens buffers of ever new shapes would otherwise keep the kernels of all.
+ * When there are too many results, all are dropped, and made again on request: kernels from the
+ * cache on disk, specs from the jar. Any thread.
  */
 final class SharedResults<K, V> {
-  /** Two buffers of all operations need fewer. */
+  /** More than the linked kernels of two buffers of all operations. */
   static final int MAX = 64;
 
   private final int max;

@@ -303,7 +303,7 @@ public final class DevicePut implements AutoCloseable {
       return;
     }
     closed = true;
-    Interrupts.closeWithout(this::closeHere);
+    Interrupts.closeUninterruptibly(this::closeHere);
   }
 
   private void closeHere() {

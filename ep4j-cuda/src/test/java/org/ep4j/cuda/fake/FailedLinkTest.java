@@ -39,7 +39,7 @@ class FailedLinkTest {
                 Opening.class,
                 List.of(wire),
                 rank -> rank == 0 ? Map.of() : Map.of(WireEnvironment.LANES, lanes))) {
-      ranks.awaitSuccess(Duration.ofMinutes(1));
+      ranks.awaitSuccess(Duration.ofMinutes(2));
     }
   }
 

@@ -19,7 +19,10 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A thread that was interrupted before closes: nothing is freed that is in use, and all later. */
+/**
+ * Closes on an interrupted thread: close still waits, frees nothing in use, and frees all in the
+ * end.
+ */
 @OnFakeDriver
 @Timeout(60)
 class InterruptedCloseTest {

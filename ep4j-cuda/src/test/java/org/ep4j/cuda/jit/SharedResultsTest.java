@@ -8,20 +8,20 @@ import org.junit.jupiter.api.Test;
 class SharedResultsTest {
   @Test
   void aResultIsMadeOnceAndNoMoreThanTheLimitAreKept() {
-    SharedResults<String, byte[]> images = new SharedResults<>(3);
+    SharedResults<String, byte[]> results = new SharedResults<>(3);
     AtomicInteger made = new AtomicInteger();
     for (int kernel = 0; kernel < 20; kernel++) {
       for (int rank = 0; rank < 2; rank++) {
         byte content = (byte) kernel;
         byte[] image =
-            images.get(
+            results.get(
                 "kernel " + kernel,
                 () -> {
                   made.incrementAndGet();
                   return new byte[] {content};
                 });
         assertThat(image).containsExactly(content);
-        assertThat(images.size()).isLessThanOrEqualTo(3);
+        assertThat(results.size()).isLessThanOrEqualTo(3);
       }
     }
     assertThat(made.get()).isEqualTo(20);

@@ -389,11 +389,6 @@ public final class Completion {
     notices.publish(needed, reached(lastRunning));
   }
 
-  /** Whether the buffer needs a reset. */
-  public boolean isBroken() {
-    return failure != null;
-  }
-
   /** Whether a rank that takes part in operations has closed its buffer. */
   public boolean hasClosed(int rank) {
     return diagnosis.hasClosed(rank);
