@@ -38,10 +38,10 @@ import org.ep4j.tensor.Tensor;
  *
  * <p><b>Interrupts:</b> an interrupt of the thread ends its wait for peers within a second, in
  * {@link Ep4jException} with the code {@link ErrorCode#OPERATION_INTERRUPTED}. The interrupt flag
- * stays set. The buffer then needs {@link #reset()}, as after a timeout; on the host engine all
- * ranks get the reason at once, on the CUDA engine others wait for their timeout. {@link #open},
- * {@link #reset()} and {@link #readmit()} end with {@link ErrorCode#GROUP_INTERRUPTED}, and {@link
- * Event#await()} with {@link ErrorCode#EVENT_WAIT_INTERRUPTED}: its operation continues.
+ * stays set. The buffer then needs {@link #reset()}, as after a timeout; the other ranks get the
+ * reason at once. {@link #open}, {@link #reset()} and {@link #readmit()} end with {@link
+ * ErrorCode#GROUP_INTERRUPTED}, and {@link Event#await()} with {@link
+ * ErrorCode#EVENT_WAIT_INTERRUPTED}: its operation continues.
  *
  * <p><b>Errors:</b> invalid input throws {@link InvalidArgumentException} before anything is sent.
  * The other ranks wait meanwhile: the rank may correct its arguments and call again. If it leaves
@@ -378,8 +378,8 @@ public interface ExpertBuffer extends AutoCloseable {
   /**
    * Changes {@link #parallelism()}.
    *
-   * @param sms SMs or threads; 0 = the engine chooses; a larger number than the engine can use,
-   *     1024 threads on the host, counts as that one
+   * @param sms SMs or threads; 0 = the engine chooses. More than 1024 threads on the host count as
+   *     1024; more SMs than the GPU has for this rank are refused
    */
   void setParallelism(int sms);
 

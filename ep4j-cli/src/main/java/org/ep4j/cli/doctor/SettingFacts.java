@@ -92,7 +92,7 @@ final class SettingFacts {
           new Variable(
               KernelCompiler.SPECIAL_VARIABLE,
               "1",
-              "low-latency kernels for one shape; 0: general"),
+              "kernels for the shape of a buffer; 0: general"),
           new Variable(
               PrebuiltKernels.LL_PACKETS_VARIABLE,
               "1",

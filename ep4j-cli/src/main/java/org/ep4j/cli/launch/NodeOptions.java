@@ -37,8 +37,9 @@ public final class NodeOptions {
       description =
           "Wire between nodes: inproc (threads), shm, tcp, ucx, verbs, nccl (one GPU per rank),"
               + " staged (GPUs: through host memory), backend (GPUs: device functions of NCCL or"
-              + " NVSHMEM) or auto; default auto: nccl with --backend nccl, else the best of the"
-              + " first three that all ranks support.")
+              + " NVSHMEM) or auto; default auto: nccl with --backend nccl, else inproc"
+              + " (threads), shm (one host), or between hosts verbs if it reaches all ranks, else"
+              + " tcp.")
   private @Nullable String wire;
 
   /** Used by picocli. */
