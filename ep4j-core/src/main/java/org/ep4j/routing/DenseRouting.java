@@ -109,7 +109,7 @@ final class DenseRouting {
         }
       }
     }
-    return new Routing(idx, Tensor.of(weights, idx.size(0), idx.size(1)));
+    return new Routing(idx, Tensor.of(weights, idx.size(0), idx.size(1)), routing.logicalIdx());
   }
 
   /** A number of tokens or experts; arrays hold no more than an int counts. */

@@ -135,8 +135,8 @@ public record Routing(Tensor topkIdx, @Nullable Tensor topkWeights, @Nullable Te
   }
 
   /**
-   * The same choices with the weights that a dense matrix has for them, on the heap; 0 in slots
-   * without an expert. The inverse of {@link #denseWeights}.
+   * The same choices, and logical ids, with the weights that a dense matrix has for them, on the
+   * heap; 0 in slots without an expert. The inverse of {@link #denseWeights}.
    *
    * @param probs FP32 [T, E]
    * @throws InvalidArgumentException if the shape or dtype is invalid, or an id is not in -1..E - 1

@@ -63,6 +63,15 @@ class ReplicatedPlacementTest {
   }
 
   @Test
+  void weightsOfAMatrixKeepTheLogicalIds() {
+    Routing routing = SMALL.physicalRouting(Routing.of(new int[] {0, 2, 1, 0}, new float[4], 2), 0);
+
+    Routing weighted = routing.withDenseWeights(Tensor.of(new float[8], 2, 4));
+
+    assertThat(weighted.logicalIdx()).isNotNull().isEqualTo(routing.logicalIdx());
+  }
+
+  @Test
   void tokensKeepTheirExpertsAndReplicasShareThem() {
     Random random = new Random(SEED);
     int experts = 32;
