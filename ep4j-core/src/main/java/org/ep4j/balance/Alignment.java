@@ -16,23 +16,23 @@ public final class Alignment {
 
   /**
    * Matches nodes greedily by the experts that both placements have there, then the ranks of each
-   * node; only ranks with equal numbers of slots change places.
+   * node; only ranks with equal numbers of slots change places, and nodes of such ranks.
    *
    * @param next experts of each rank
-   * @param current experts of each rank, as many as in {@code next}
+   * @param current experts of each rank; each rank has as many as in {@code next}
    * @param ranksPerNode consecutive ranks that stay together; divides the ranks
    * @return experts of each rank; those that {@code current} has there keep their slots
    */
   public static int[][] align(int[][] next, int[][] current, int ranksPerNode) {
     int nodes = next.length / ranksPerNode;
-    int[] nodeOf = match(byNode(next, ranksPerNode), byNode(current, ranksPerNode));
+    int[] nodeOf = match(next, current, ranksPerNode);
     int[][] aligned = new int[next.length][];
     for (int node = 0; node < nodes; node++) {
       int from = nodeOf[node] * ranksPerNode;
       int to = node * ranksPerNode;
       int[][] before = Arrays.copyOfRange(current, to, to + ranksPerNode);
       int[][] after = Arrays.copyOfRange(next, from, from + ranksPerNode);
-      int[] rankOf = match(after, before);
+      int[] rankOf = match(after, before, 1);
       for (int r = 0; r < ranksPerNode; r++) {
         aligned[to + r] = keepSlots(after[rankOf[r]], before[r]);
       }
@@ -40,38 +40,55 @@ public final class Alignment {
     return aligned;
   }
 
-  private static int[][] byNode(int[][] ranks, int ranksPerNode) {
-    int[][] nodes = new int[ranks.length / ranksPerNode][];
-    for (int node = 0; node < nodes.length; node++) {
-      nodes[node] =
-          Arrays.stream(ranks, node * ranksPerNode, (node + 1) * ranksPerNode)
+  /** The experts of each place, which is one rank, or several consecutive ones. */
+  private static int[][] experts(int[][] ranks, int ranksPerPlace) {
+    int[][] places = new int[ranks.length / ranksPerPlace][];
+    for (int place = 0; place < places.length; place++) {
+      places[place] =
+          Arrays.stream(ranks, place * ranksPerPlace, (place + 1) * ranksPerPlace)
               .flatMapToInt(Arrays::stream)
               .toArray();
     }
-    return nodes;
+    return places;
+  }
+
+  /** The numbers of slots of the ranks of each place, ascending. */
+  private static int[][] slots(int[][] ranks, int ranksPerPlace) {
+    int[][] places = new int[ranks.length / ranksPerPlace][];
+    for (int place = 0; place < places.length; place++) {
+      places[place] =
+          Arrays.stream(ranks, place * ranksPerPlace, (place + 1) * ranksPerPlace)
+              .mapToInt(rank -> rank.length)
+              .sorted()
+              .toArray();
+    }
+    return places;
   }
 
   /** Experts that two places share. */
   private record Overlap(int next, int current, int experts) {}
 
   /**
-   * For each current place the next place of equal size that takes it, the largest overlap first.
+   * For each current place the next place with the same slots that takes it, the largest overlap
+   * first.
    */
-  private static int[] match(int[][] next, int[][] current) {
-    int[] nextOf = new int[current.length];
+  private static int[] match(int[][] next, int[][] current, int ranksPerPlace) {
+    int[][] slots = slots(next, ranksPerPlace);
+    int[][] wanted = slots(current, ranksPerPlace);
+    int[] nextOf = new int[wanted.length];
     Arrays.fill(nextOf, -1);
-    boolean[] taken = new boolean[next.length];
-    for (Overlap pair : overlaps(next, current)) {
+    boolean[] taken = new boolean[slots.length];
+    for (Overlap pair : overlaps(experts(next, ranksPerPlace), experts(current, ranksPerPlace))) {
       if (nextOf[pair.current] < 0
           && !taken[pair.next]
-          && next[pair.next].length == current[pair.current].length) {
+          && Arrays.equals(slots[pair.next], wanted[pair.current])) {
         nextOf[pair.current] = pair.next;
         taken[pair.next] = true;
       }
     }
-    for (int place = 0; place < current.length; place++) {
-      for (int n = 0; nextOf[place] < 0 && n < next.length; n++) {
-        if (!taken[n] && next[n].length == current[place].length) {
+    for (int place = 0; place < wanted.length; place++) {
+      for (int n = 0; nextOf[place] < 0 && n < slots.length; n++) {
+        if (!taken[n] && Arrays.equals(slots[n], wanted[place])) {
           nextOf[place] = n;
           taken[n] = true;
         }

@@ -209,6 +209,21 @@ class ReplicatedPlacementTest {
     refused(() -> other.alignedTo(current, 2), ErrorCode.REPLICA_TABLE, "current = 6 experts");
   }
 
+  /** Both nodes have four slots, but the ranks of only one of them have equally many. */
+  @Test
+  void nodesWhoseRanksHaveOtherNumbersOfSlotsKeepTheirExperts() {
+    ExpertPlacement slots = ExpertPlacement.table(new int[] {0, 0, 0, 1, 2, 2, 3, 3}, 4);
+    ReplicatedPlacement current =
+        ReplicatedPlacement.of(slots, new int[] {0, 1, 2, 3, 4, 5, 6, 7}, 8);
+    ReplicatedPlacement next = ReplicatedPlacement.of(slots, new int[] {4, 5, 6, 7, 0, 1, 2, 3}, 8);
+
+    ReplicatedPlacement aligned = next.alignedTo(current, 2);
+
+    assertThat(aligned.placement()).isEqualTo(slots);
+    assertThat(rankSets(aligned, 1)).containsExactlyInAnyOrderElementsOf(rankSets(next, 1));
+    assertThat(rankSets(aligned, 2)).isEqualTo(rankSets(next, 2));
+  }
+
   private static int moves(ReplicatedPlacement from, ReplicatedPlacement to) {
     int moves = 0;
     for (int p = 0; p < to.placement().experts(); p++) {
