@@ -53,13 +53,15 @@ public final class HostRoutingCounter implements RoutingCounter {
     }
 
     void copyTo(Tensor tensor) {
-      MemorySegment.copy(counts, 0, tensor.segment(), ValueLayout.JAVA_INT, 0, counts.length);
+      MemorySegment.copy(
+          counts, 0, tensor.segment(), ValueLayout.JAVA_INT_UNALIGNED, 0, counts.length);
     }
   }
 
   @Override
   public void count(Routing routing, RoutingCounts counts, DeviceStream stream) {
     Arguments.noStream(stream);
+    count(routing, counts);
   }
 
   @Override

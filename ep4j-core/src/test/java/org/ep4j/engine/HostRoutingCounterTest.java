@@ -130,6 +130,33 @@ class HostRoutingCounterTest {
   }
 
   @Test
+  void countsGoToMemoryOfAnyAlignment() {
+    Routing routing = Routing.of(Tensor.of(new long[] {0, 1, 2, 3}, 2, 2));
+    RoutingCounts counts =
+        new RoutingCounts(bytes(2), bytes(1), bytes(4), memory(2, 2, 1, 4).tokenInRank());
+    try (RoutingCounter counter = RoutingCounter.onHost(0, 0)) {
+      counter.count(routing, counts);
+    }
+    assertThat(counts.tokensPerRank().toIntArray()).containsExactly(1, 1);
+    assertThat(counts.tokensPerNode().toIntArray()).containsExactly(2);
+    assertThat(counts.tokensPerExpert().toIntArray()).containsExactly(1, 1, 1, 1);
+  }
+
+  private static Tensor bytes(int numbers) {
+    return Tensor.of(new byte[4 * numbers], DType.INT32, numbers);
+  }
+
+  @Test
+  @SuppressWarnings("NullAway") // callers without its checks
+  void aCountWithoutAStreamCounts() {
+    RoutingCounts counts = memory(1, 1, 1, 1);
+    try (RoutingCounter counter = RoutingCounter.onHost(0)) {
+      counter.count(Routing.of(Tensor.of(new long[] {0}, 1, 1)), counts, null);
+    }
+    assertThat(counts.tokensPerExpert().toIntArray()).containsExactly(1);
+  }
+
+  @Test
   void aClosedCounterCountsNothing() {
     RoutingCounter counter = RoutingCounter.onHost(0);
     counter.close();
