@@ -82,7 +82,9 @@ public enum ErrorCode {
       "Pass the ordinal of the GPU that owns the memory."),
 
   TENSOR_RANGE(
-      1013, "A range of rows is outside the tensor.", "Stay inside the outermost dimension."),
+      1013,
+      "A range of rows is outside the tensor, or begins or ends inside a byte.",
+      "Stay inside the outermost dimension; begin and end rows of NVFP4 at whole bytes."),
 
   TENSOR_INDEX(
       1014, "The index of an element is outside the tensor.", "Use 0 to Tensor.elements() - 1."),

@@ -275,7 +275,8 @@ public final class Tensor {
    * Rows {@code from} (inclusive) to {@code to} (exclusive) of the outermost dimension; shares the
    * memory.
    *
-   * @throws InvalidArgumentException if the range is outside the tensor
+   * @throws InvalidArgumentException if the range is outside the tensor, or begins or ends inside a
+   *     byte: rows of NVFP4 may have an odd number of elements
    */
   public Tensor rows(long from, long to) {
     if (from < 0 || to < from || to > shape[0]) {
@@ -288,11 +289,20 @@ public final class Tensor {
     }
     long[] cut = shape.clone();
     cut[0] = to - from;
-    long rowBytes = shape[0] == 0 ? 0 : byteSize() / shape[0];
-    if (segment == null) {
-      return new Tensor(dtype, cut, null, address + from * rowBytes, device);
+    long rowBits = shape[0] == 0 ? 0 : elements / shape[0] * dtype.bits();
+    if (from * rowBits % Byte.SIZE != 0 || to * rowBits % Byte.SIZE != 0) {
+      throw new InvalidArgumentException(
+          ErrorCode.TENSOR_RANGE,
+          "rows",
+          from + ".." + to,
+          "a range of whole bytes of " + this,
+          "begin and end at even rows, because two elements share a byte");
     }
-    MemorySegment part = segment.asSlice(from * rowBytes, (to - from) * rowBytes);
+    long begin = from * rowBits / Byte.SIZE;
+    if (segment == null) {
+      return new Tensor(dtype, cut, null, address + begin, device);
+    }
+    MemorySegment part = segment.asSlice(begin, to * rowBits / Byte.SIZE - begin);
     return new Tensor(dtype, cut, part, part.address(), -1);
   }
 

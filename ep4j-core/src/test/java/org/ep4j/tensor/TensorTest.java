@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
 import java.util.ServiceLoader;
 import org.ep4j.engine.DeviceAccess;
 import org.ep4j.error.EngineUnavailableException;
@@ -82,5 +83,27 @@ class TensorTest {
     assertThatThrownBy(() -> tensor.reshape(5))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageContaining("6 elements");
+  }
+
+  @Test
+  void rowsOfHalfBytesAreCutWhereAByteBegins() {
+    Tensor tensor = Tensor.of(new byte[] {0x21, 0x43, 0x65, 0x07, 0x11, 0x22}, DType.NVFP4, 4, 3);
+
+    Tensor cut = tensor.rows(2, 4);
+
+    assertThat(cut.shape()).containsExactly(2, 3);
+    assertThat(cut.byteSize()).isEqualTo(3);
+    assertThat(cut.toFloatArray()).containsExactly(tail(tensor.toFloatArray(), 6));
+    assertThat(Tensor.ofDevice(4096, 0, DType.NVFP4, 4, 3).rows(2, 4).address()).isEqualTo(4099);
+    for (long[] range : new long[][] {{1, 4}, {0, 1}, {1, 2}, {3, 3}}) {
+      assertThatThrownBy(() -> tensor.rows(range[0], range[1]))
+          .isInstanceOf(InvalidArgumentException.class)
+          .hasMessageStartingWith(ErrorCode.TENSOR_RANGE.id())
+          .hasMessageContaining("rows = " + range[0] + ".." + range[1]);
+    }
+  }
+
+  private static float[] tail(float[] values, int from) {
+    return Arrays.copyOfRange(values, from, values.length);
   }
 }
