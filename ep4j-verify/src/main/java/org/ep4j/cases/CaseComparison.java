@@ -157,6 +157,12 @@ public record CaseComparison(List<String> compared, List<Mismatch> wrong) {
           new SlotTable(
               recorded.name(), recorded.tensor("layout_range"), recorded.tensor("src_info"));
       SlotTable ours = new SlotTable("output of rank " + rank, ranges, sources);
+      if (theirs.ranks() != ours.ranks()
+          || theirs.localExperts() != ours.localExperts()
+          || theirs.rowsPerExpert() != ours.rowsPerExpert()) {
+        mismatch(name, -1, -1, -1, -1, theirs.toString(), ours.toString());
+        return;
+      }
       long rowBytes = expected.dtype().bytes(expected.size(2));
       for (int l = 0; l < theirs.localExperts(); l++) {
         for (int s = 0; s < theirs.ranks(); s++) {

@@ -25,7 +25,9 @@ final class SlotTable {
    * @param srcInfo INT32 [L, R*M]
    */
   SlotTable(String name, Tensor layoutRange, Tensor srcInfo) {
-    if (layoutRange.dimensions() != 2 || layoutRange.dtype() != DType.INT64) {
+    if (layoutRange.dimensions() != 2
+        || layoutRange.dtype() != DType.INT64
+        || layoutRange.size(1) > Integer.MAX_VALUE) {
       throw new SafetensorsException(
           ErrorCode.CASE_INCONSISTENT,
           name,
@@ -34,7 +36,8 @@ final class SlotTable {
     }
     if (srcInfo.dimensions() != 2
         || srcInfo.dtype() != DType.INT32
-        || srcInfo.size(0) != layoutRange.size(0)) {
+        || srcInfo.size(0) != layoutRange.size(0)
+        || srcInfo.size(1) > Integer.MAX_VALUE) {
       throw new SafetensorsException(
           ErrorCode.CASE_INCONSISTENT,
           name,
@@ -66,6 +69,13 @@ final class SlotTable {
         token[slot] = srcInfo.getInt(slot);
       }
     }
+  }
+
+  /** For messages. */
+  @Override
+  public String toString() {
+    return "slots of %d experts, %d ranks and %d rows for each expert"
+        .formatted(localExperts(), ranks, rowsPerExpert);
   }
 
   int localExperts() {
