@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.io.SafetensorsException;
@@ -37,6 +38,9 @@ final class CaseInputs {
           "topkWeights", "topk_weights",
           "scales", "x_scales",
           "globalScales", "x_global_scales");
+
+  /** More than any model has; tables of them are small. */
+  private static final int MAX_EXPERTS = 1 << 20;
 
   private final int ranks;
   private final List<String> files = new ArrayList<>();
@@ -133,11 +137,23 @@ final class CaseInputs {
   /** Checks the ids of a file, and counts the rows that each rank receives. */
   private void count(SafetensorsFile file, CaseMetadata metadata) {
     int experts = metadata.experts();
+    if (experts < 1 || experts > MAX_EXPERTS) {
+      throw inconsistent(
+          file.name(),
+          null,
+          "metadata experts is %d; it must be 1 to %d".formatted(experts, MAX_EXPERTS));
+    }
     ExpertPlacement placement = ExpertPlacement.blocks(experts, ranks);
     received = received.length == 0 ? new long[ranks] : received;
     ofExperts = ofExperts.length == 0 ? new long[experts] : ofExperts;
     Tensor ids = file.tensor("topk_idx");
     long topK = ids.size(1);
+    if (topK > BufferConfig.MAX_TOP_K) {
+      throw inconsistent(
+          file.name(),
+          "topk_idx",
+          "has rows of %d; a token has at most %d choices".formatted(topK, BufferConfig.MAX_TOP_K));
+    }
     for (long token = 0; token < ids.size(0); token++) {
       boolean[] sent = new boolean[ranks];
       for (long k = 0; k < topK; k++) {

@@ -147,6 +147,14 @@ public record CaseMetadata(
             name,
             tensor + " does not have two dimensions");
       }
+      // An empty tensor may have any other extent, which no bytes of the file confirm.
+      if (tensor.size(1) < 1 || Math.max(tensor.size(0), tensor.size(1)) > Integer.MAX_VALUE) {
+        throw new SafetensorsException(
+            ErrorCode.CASE_INCONSISTENT,
+            file.name(),
+            name,
+            tensor + " does not have 1 to 2147483647 columns and at most as many rows");
+      }
       return tensor;
     }
 
@@ -234,7 +242,14 @@ public record CaseMetadata(
       Tensor tensor = file.find("max_tokens");
       List<String> keys = CaseStrings.MAX_TOKENS;
       if (tensor != null && tensor.elements() == 1) {
-        long held = tensor.dtype() == DType.INT64 ? tensor.getLong(0) : tensor.getInt(0);
+        long held = tensor.dtype().floating() ? -1 : tensor.getLong(0);
+        if (held < 0 || held > Integer.MAX_VALUE) {
+          throw new SafetensorsException(
+              ErrorCode.CASE_INCONSISTENT,
+              file.name(),
+              "max_tokens",
+              "does not hold a natural number of at most 2147483647");
+        }
         int said = number(keys, held);
         if (said != held) {
           throw bad(

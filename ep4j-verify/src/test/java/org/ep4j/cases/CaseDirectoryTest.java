@@ -13,6 +13,7 @@ import org.ep4j.config.BufferConfig;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsWriter;
+import org.ep4j.tensor.DType;
 import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.ScaleKind;
 import org.ep4j.tensor.Tensor;
@@ -241,5 +242,51 @@ class CaseDirectoryTest {
     write(0);
     assertThatThrownBy(() -> CaseDirectory.open(folder))
         .hasMessageContaining("tensor 'topk_idx': has 2 rows, x has 3");
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "1099511627776, 0, 0, x",
+    "2147483647, 0, 0, x",
+    "0, 1099511627776, 2, x",
+    "0, 0, 2, x",
+    "0, 128, 1099511627776, topk_idx",
+    "0, 128, 0, topk_idx",
+    "0, 128, 65, topk_idx",
+  })
+  void shapesThatNoCaseHasAreRefusedBeforeRowsAreCounted(
+      long rows, long hidden, long topK, String name) {
+    tensors.put("x", Tensor.of(new byte[0], DType.BF16, rows, hidden));
+    tensors.put("topk_idx", Tensor.of(new byte[0], DType.INT64, rows, topK));
+    assertInconsistent("tensor '" + name + "': ");
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"2147483647", "0"})
+  void numbersOfExpertsThatNoCaseHasAreRefused(String experts) {
+    metadata.put("experts", experts);
+    assertInconsistent("metadata experts is " + experts);
+  }
+
+  @Test
+  void aTensorThatHoldsNoNumberOfTokensIsRefused() {
+    metadata.put("kind", "ll");
+    for (Tensor wrong :
+        new Tensor[] {
+          Tensor.of(new long[] {1L << 40}, 1),
+          Tensor.of(new int[] {-1}, 1),
+          Tensor.of(new float[] {12}, 1)
+        }) {
+      tensors.put("max_tokens", wrong);
+      assertInconsistent("tensor 'max_tokens': ");
+    }
+  }
+
+  private void assertInconsistent(String problem) {
+    write(0);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .isInstanceOf(SafetensorsException.class)
+        .hasMessageStartingWith(ErrorCode.CASE_INCONSISTENT.id())
+        .hasMessageContaining("rank0.safetensors: " + problem);
   }
 }
