@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  * @param entries the tensors by name, in the order of the header
  */
 record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entries) {
-  private static final String METADATA = "__metadata__";
+  static final String METADATA = "__metadata__";
   private static final int MAX_DIMENSIONS = 3;
 
   /**

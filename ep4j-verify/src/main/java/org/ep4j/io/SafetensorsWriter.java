@@ -18,6 +18,7 @@ import java.util.Map;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.FileProblem;
 import org.ep4j.tensor.Tensor;
+import org.jspecify.annotations.Nullable;
 
 /** Writes safetensors files. */
 public final class SafetensorsWriter {
@@ -32,12 +33,21 @@ public final class SafetensorsWriter {
    *
    * @param metadata strings, in this order
    * @param tensors host tensors by name; tensors of equally wide elements stay in this order
+   * @throws SafetensorsException if {@link SafetensorsFile} would refuse the file: for the name of
+   *     a tensor, characters that are no text, or too long a header. Nothing is written then
    * @throws UncheckedIOException if the file cannot be written
    */
   public static void write(Path path, Map<String, String> metadata, Map<String, Tensor> tensors) {
     List<Map.Entry<String, Tensor>> sorted = new ArrayList<>(tensors.entrySet());
     sorted.sort(Comparator.comparingInt(e -> -e.getValue().dtype().bits()));
-    byte[] header = header(metadata, sorted).getBytes(StandardCharsets.UTF_8);
+    byte[] header = header(path, metadata, sorted).getBytes(StandardCharsets.UTF_8);
+    if (header.length > SafetensorsFile.MAX_HEADER_BYTES) {
+      throw new SafetensorsException(
+          path.toString(),
+          null,
+          "the header would have %d bytes, a file has at most %d bytes: shorten names and metadata"
+              .formatted(header.length, SafetensorsFile.MAX_HEADER_BYTES));
+    }
     try {
       Path target = target(path);
       Path unfinished = target.resolveSibling(target.getFileName() + ".unfinished");
@@ -103,10 +113,13 @@ public final class SafetensorsWriter {
   }
 
   private static String header(
-      Map<String, String> metadata, List<Map.Entry<String, Tensor>> tensors) {
-    StringBuilder json = new StringBuilder("{\"__metadata__\":{");
+      Path path, Map<String, String> metadata, List<Map.Entry<String, Tensor>> tensors) {
+    StringBuilder json = new StringBuilder("{").append(quoted(SafetensorsHeader.METADATA));
+    json.append(":{");
     String separator = "";
     for (Map.Entry<String, String> e : metadata.entrySet()) {
+      requireText(path, null, e.getKey());
+      requireText(path, null, e.getValue());
       json.append(separator).append(quoted(e.getKey())).append(':').append(quoted(e.getValue()));
       separator = ",";
     }
@@ -114,6 +127,11 @@ public final class SafetensorsWriter {
     long offset = 0;
     for (Map.Entry<String, Tensor> e : tensors) {
       Tensor tensor = e.getValue();
+      requireText(path, e.getKey(), e.getKey());
+      if (e.getKey().equals(SafetensorsHeader.METADATA)) {
+        throw new SafetensorsException(
+            path.toString(), e.getKey(), "the name is that of the metadata: choose another");
+      }
       long end = offset + tensor.byteSize();
       json.append(',').append(quoted(e.getKey())).append(":{\"dtype\":\"");
       json.append(FileTypes.name(tensor.dtype())).append("\",\"shape\":[");
@@ -126,6 +144,16 @@ public final class SafetensorsWriter {
     json.append('}');
     int length = json.toString().getBytes(StandardCharsets.UTF_8).length;
     return json.append(" ".repeat(Math.floorMod(-length, HEADER_ALIGNMENT))).toString();
+  }
+
+  private static void requireText(Path path, @Nullable String tensor, String text) {
+    if (!StandardCharsets.UTF_8.newEncoder().canEncode(text)) {
+      throw new SafetensorsException(
+          path.toString(),
+          tensor,
+          "a %s holds half a surrogate: write whole characters"
+              .formatted(tensor == null ? "metadata string" : "name"));
+    }
   }
 
   private static String quoted(String text) {

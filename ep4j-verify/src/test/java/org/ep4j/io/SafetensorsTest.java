@@ -2,6 +2,7 @@ package org.ep4j.io;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -59,6 +60,43 @@ class SafetensorsTest {
                     folder.resolve("t.safetensors"), Map.of(), Map.of("x", closed)))
         .isInstanceOf(IllegalStateException.class);
     assertThat(folder).isEmptyDirectory();
+  }
+
+  @Test
+  void whatNoReaderAcceptsIsRefusedAndTheOldFileStays() throws IOException {
+    Path path = folder.resolve("t.safetensors");
+    SafetensorsWriter.write(path, Map.of("old", "yes"), Map.of());
+    Tensor one = Tensor.of(new int[1], 1);
+
+    notWritten(path, Map.of(), Map.of("__metadata__", one), "tensor '__metadata__'");
+    notWritten(path, Map.of(), Map.of("a\uD83D", one), "half a surrogate");
+    notWritten(path, Map.of("\uDE00b", ""), Map.of(), "half a surrogate");
+    notWritten(path, Map.of("b", "\uDE00\uD83D"), Map.of(), "half a surrogate");
+
+    assertThat(folder).isDirectoryNotContaining("glob:**.unfinished");
+    try (SafetensorsFile file = SafetensorsFile.open(path)) {
+      assertThat(file.metadata()).containsExactly(Map.entry("old", "yes"));
+    }
+  }
+
+  @Test
+  void aHeaderThatIsTooLongIsRefused() {
+    assumeTrue(Boolean.getBoolean("ep4j.full"), "headers of 100 MB: with -Dep4j.full=true");
+    Path path = folder.resolve("t.safetensors");
+    // {"__metadata__":{"k":""}} has 25 characters.
+    String longest = "x".repeat((int) SafetensorsFile.MAX_HEADER_BYTES - 25);
+    SafetensorsWriter.write(path, Map.of("k", longest), Map.of());
+    SafetensorsFile.open(path).close();
+    notWritten(path, Map.of("k", longest + "x"), Map.of(), "100000000 bytes");
+  }
+
+  private static void notWritten(
+      Path path, Map<String, String> metadata, Map<String, Tensor> tensors, String problem) {
+    assertThatThrownBy(() -> SafetensorsWriter.write(path, metadata, tensors))
+        .isInstanceOf(SafetensorsException.class)
+        .hasMessageStartingWith(ErrorCode.SAFETENSORS_INVALID.id())
+        .hasMessageContaining("t.safetensors")
+        .hasMessageContaining(problem);
   }
 
   @Test
