@@ -203,8 +203,9 @@ public final class FloatConversions {
     switch (dtype) {
       case BF16, FP16 -> {
         short[] part = new short[Math.min(n, PART)];
-        for (int first = 0; first < n; first += PART) {
-          int count = Math.min(PART, n - first);
+        int count;
+        for (int first = 0; first < n; first += count) {
+          count = Math.min(PART, n - first);
           MemorySegment.copy(source, SHORTS, 2L * first, part, 0, count);
           if (dtype == DType.BF16) {
             for (int i = 0; i < count; i++) {
@@ -220,8 +221,9 @@ public final class FloatConversions {
       case FP32 -> MemorySegment.copy(source, ValueLayout.JAVA_FLOAT_UNALIGNED, 0, target, 0, n);
       case FP8_E4M3 -> {
         byte[] part = new byte[Math.min(n, PART)];
-        for (int first = 0; first < n; first += PART) {
-          int count = Math.min(PART, n - first);
+        int count;
+        for (int first = 0; first < n; first += count) {
+          count = Math.min(PART, n - first);
           MemorySegment.copy(source, ValueLayout.JAVA_BYTE, first, part, 0, count);
           for (int i = 0; i < count; i++) {
             target[first + i] = OF_E4M3[part[i] & 0xFF];
@@ -230,8 +232,9 @@ public final class FloatConversions {
       }
       case NVFP4 -> {
         byte[] part = new byte[Math.min(n / 2, PART)];
-        for (int first = 0; first < n / 2; first += PART) {
-          int count = Math.min(PART, n / 2 - first);
+        int count;
+        for (int first = 0; first < n / 2; first += count) {
+          count = Math.min(PART, n / 2 - first);
           MemorySegment.copy(source, ValueLayout.JAVA_BYTE, first, part, 0, count);
           for (int i = 0; i < count; i++) {
             target[2 * (first + i)] = OF_E2M1[part[i] & 15];
@@ -276,8 +279,9 @@ public final class FloatConversions {
     switch (dtype) {
       case BF16, FP16 -> {
         short[] part = new short[Math.min(n, PART)];
-        for (int first = 0; first < n; first += PART) {
-          int count = Math.min(PART, n - first);
+        int count;
+        for (int first = 0; first < n; first += count) {
+          count = Math.min(PART, n - first);
           if (dtype == DType.BF16) {
             for (int i = 0; i < count; i++) {
               part[i] = floatToBf16(source[first + i]);
@@ -292,8 +296,9 @@ public final class FloatConversions {
       }
       case FP8_E4M3 -> {
         byte[] part = new byte[Math.min(n, PART)];
-        for (int first = 0; first < n; first += PART) {
-          int count = Math.min(PART, n - first);
+        int count;
+        for (int first = 0; first < n; first += count) {
+          count = Math.min(PART, n - first);
           for (int i = 0; i < count; i++) {
             part[i] = floatToE4m3(source[first + i]);
           }
