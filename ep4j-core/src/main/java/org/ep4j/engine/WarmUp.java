@@ -62,6 +62,9 @@ final class WarmUp {
     int hidden = config.hidden();
     Tokens x = Tokens.of(Tensor.allocate(arena, part.rowDType(), tokens, hidden));
     DType summed = hidden % 8 == 0 ? DType.BF16 : DType.FP32; // rows are whole units of 16 bytes
+    // Where results take the place of received rows, narrow rows make room for none.
+    boolean combines =
+        summed.bits() <= part.rowDType().bits() || !Limits.combinesInPlaceOnly(config);
     boolean all = ReceiveCapacity.holdsWorstCase(config);
     long room = all ? Long.MAX_VALUE : ReceiveCapacity.rows(config);
     Routing routing = routing(arena, tokens, room / buffer.worldSize());
@@ -69,7 +72,9 @@ final class WarmUp {
       for (Layout layout : part.layouts()) {
         Dispatch received = buffer.dispatch(layout, x, routing, DispatchOptions.DEFAULT);
         try (DispatchHandle handle = received.handle()) {
-          buffer.combine(received.combineInput(summed), handle).x();
+          if (combines) {
+            buffer.combine(received.combineInput(summed), handle).x();
+          }
           buffer.dispatch(layout, x, handle, Execution.SYNCHRONOUS).x();
         }
       }

@@ -9,6 +9,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.tensor.DType;
@@ -56,6 +57,37 @@ class WarmUpTest {
         BufferConfig.builder().engine("host").topK(2).experts(4).hidden(128).lowLatency(20).build();
     ThreadRanks.run(2, group -> assertOperations(group, prefill, true, false));
     ThreadRanks.run(2, group -> assertOperations(group, decode, false, true));
+  }
+
+  /** Rows of results do not fit in the place of the received ones. */
+  @ParameterizedTest
+  @EnumSource(
+      value = DType.class,
+      names = {"FP8_E4M3", "NVFP4"})
+  void combinesThatABufferHasNoMemoryForAreLeftOut(DType rows) {
+    BufferConfig config =
+        BufferConfig.builder()
+            .engine("host")
+            .hidden(128)
+            .topK(2)
+            .experts(4)
+            .highThroughput(
+                HighThroughputConfig.builder()
+                    .maxTokens(4)
+                    .rowDType(rows)
+                    .layouts(Layout.FLAT)
+                    .combineInPlace(true)
+                    .build())
+            .build();
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            buffer.warmUp();
+            assertThat(buffer.statistics().dispatches()).isPositive();
+            assertThat(buffer.statistics().combines()).isZero();
+          }
+        });
   }
 
   private static void assertOperations(
