@@ -3,6 +3,7 @@ package org.ep4j.observe;
 import java.util.List;
 import java.util.function.Supplier;
 import jdk.jfr.FlightRecorder;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Records the windows of a buffer as {@link WindowEvent} and {@link WindowWaitEvent}, until it is
@@ -14,8 +15,8 @@ public final class WindowRecorder implements AutoCloseable {
   private final Supplier<RankObservation> observe;
   private final Runnable hook = this::record;
 
-  /** Number of the last window that was recorded. Only threads of the flight recorder. */
-  private long last = -1;
+  /** The last window that was recorded. Only threads of the flight recorder. */
+  private RankObservation.@Nullable Window last;
 
   private WindowRecorder(Supplier<RankObservation> observe) {
     this.observe = observe;
@@ -35,17 +36,31 @@ public final class WindowRecorder implements AutoCloseable {
   private synchronized void record() {
     RankObservation seen = observe.get();
     List<RankObservation.Window> windows = seen.windows();
-    if (windows.isEmpty() || windows.getLast().number() < last) {
-      // The buffer was reset: numbers begin anew.
-      last = -1;
+    if (last != null && wasReset(last, windows)) {
+      last = null;
     }
     for (RankObservation.Window window : windows) {
-      if (window.number() > last) {
-        last = window.number();
+      if (last == null || window.number() > last.number()) {
+        last = window;
         WindowEvent.record(seen.rank(), window);
         WindowWaitEvent.record(seen.rank(), window);
       }
     }
+  }
+
+  /**
+   * Whether numbers have begun anew since {@code last}: windows are missing, or another one has its
+   * number.
+   */
+  private static boolean wasReset(
+      RankObservation.Window last, List<RankObservation.Window> windows) {
+    return windows.isEmpty()
+        || windows.getLast().number() < last.number()
+        || windows.stream()
+            .anyMatch(
+                window ->
+                    window.number() == last.number()
+                        && (window.nanos() != last.nanos() || window.rows() != last.rows()));
   }
 
   @Override

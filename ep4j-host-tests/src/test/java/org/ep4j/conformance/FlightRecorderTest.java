@@ -110,6 +110,21 @@ class FlightRecorderTest {
     }
   }
 
+  /**
+   * Between two reads of the recorder, the new windows have reached the numbers of the old ones.
+   */
+  @Test
+  void windowsAfterAResetAreRecordedAlsoWhereTheirNumbersHaveGoneOn() {
+    AtomicReference<RankObservation> seen = new AtomicReference<>(windows(0, 1, 2));
+    try (WindowRecorder _ = WindowRecorder.start(seen::get)) {
+      assertThat(recordedWindows()).containsExactly(0L, 1L, 2L);
+      seen.set(observation(1001, 0, 1, 2));
+      assertThat(recordedWindows()).containsExactly(0L, 1L, 2L);
+      seen.set(observation(1002, 0, 1, 2, 3));
+      assertThat(recordedWindows()).containsExactly(0L, 1L, 2L, 3L);
+    }
+  }
+
   private static List<Long> recordedWindows() {
     try (FlightRecording recording = new FlightRecording()) {
       recording.stop();
@@ -118,9 +133,13 @@ class FlightRecorderTest {
   }
 
   private static RankObservation windows(long... numbers) {
+    return observation(1000, numbers);
+  }
+
+  private static RankObservation observation(long nanos, long... numbers) {
     List<RankObservation.Window> windows =
         Arrays.stream(numbers)
-            .mapToObj(number -> new RankObservation.Window(number, 1000, 0, new long[2]))
+            .mapToObj(number -> new RankObservation.Window(number, nanos, 0, new long[2]))
             .toList();
     return RankObservation.of(2, windows, new int[] {0}, new long[] {0}, new TimeoutLog(0));
   }
