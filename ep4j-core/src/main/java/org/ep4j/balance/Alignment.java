@@ -6,6 +6,8 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
+import java.util.stream.IntStream;
 
 /**
  * Renames the ranks of a placement such that most experts stay where another placement has them.
@@ -40,25 +42,24 @@ public final class Alignment {
     return aligned;
   }
 
-  /** The experts of each place, which is one rank, or several consecutive ones. */
+  /** The experts of each place. */
   private static int[][] experts(int[][] ranks, int ranksPerPlace) {
-    int[][] places = new int[ranks.length / ranksPerPlace][];
-    for (int place = 0; place < places.length; place++) {
-      places[place] =
-          Arrays.stream(ranks, place * ranksPerPlace, (place + 1) * ranksPerPlace)
-              .flatMapToInt(Arrays::stream)
-              .toArray();
-    }
-    return places;
+    return sorted(ranks, ranksPerPlace, Arrays::stream);
   }
 
-  /** The numbers of slots of the ranks of each place, ascending. */
+  /** The numbers of slots of the ranks of each place. */
   private static int[][] slots(int[][] ranks, int ranksPerPlace) {
+    return sorted(ranks, ranksPerPlace, rank -> IntStream.of(rank.length));
+  }
+
+  /** Numbers of each place, which is one rank or several consecutive ones; ascending. */
+  private static int[][] sorted(
+      int[][] ranks, int ranksPerPlace, Function<int[], IntStream> ofRank) {
     int[][] places = new int[ranks.length / ranksPerPlace][];
     for (int place = 0; place < places.length; place++) {
       places[place] =
           Arrays.stream(ranks, place * ranksPerPlace, (place + 1) * ranksPerPlace)
-              .mapToInt(rank -> rank.length)
+              .flatMapToInt(ofRank)
               .sorted()
               .toArray();
     }
