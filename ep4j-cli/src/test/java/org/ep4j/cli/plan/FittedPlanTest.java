@@ -97,31 +97,28 @@ class FittedPlanTest {
   /** Earlier versions wrote 0 ranks a node where the hosts were the nodes. */
   @Test
   void aRunWithFiguresBetweenNodesIsRefusedWhateverNodesItsOptionsName() throws IOException {
-    String text = Files.readString(Path.of(h200("nodes-ht-staged")));
-    String unnamed = text.replaceAll("\"ranks_per_node\" ?: 1", "\"ranks_per_node\": 0");
-    assertThat(unnamed).isNotEqualTo(text);
-    Path file = Files.writeString(scratch.resolve("nodes.json"), unnamed);
-
-    for (String option : List.of("--fit", "--against")) {
-      CommandLineRun refused = profile(option, file.toString());
-
-      assertThat(refused.code()).isNotZero();
-      assertThat(refused.err()).contains("EP4J-8043", "several nodes");
-    }
+    assertRefused(
+        "nodes-ht-staged", "\"ranks_per_node\" ?: 1", "\"ranks_per_node\": 0", "several nodes");
   }
 
   @Test
   void aRunBesideTrafficOfNcclIsRefused() throws IOException {
-    String text = Files.readString(Path.of(h200("ht")));
-    String beside = text.replaceAll("\"beside_nccl\" ?: false", "\"beside_nccl\" : true");
-    assertThat(beside).isNotEqualTo(text);
-    Path file = Files.writeString(scratch.resolve("beside.json"), beside);
+    assertRefused("ht", "\"beside_nccl\" ?: false", "\"beside_nccl\" : true", "beside_nccl yes");
+  }
 
-    for (String option : List.of("--fit", "--against")) {
-      CommandLineRun refused = profile(option, file.toString());
+  /** A recorded run with another option is neither fitted nor compared. */
+  private void assertRefused(String run, String option, String other, String reason)
+      throws IOException {
+    String text = Files.readString(Path.of(h200(run)));
+    String changed = text.replaceAll(option, other);
+    assertThat(changed).isNotEqualTo(text);
+    Path file = Files.writeString(scratch.resolve("changed.json"), changed);
+
+    for (String command : List.of("--fit", "--against")) {
+      CommandLineRun refused = profile(command, file.toString());
 
       assertThat(refused.code()).isNotZero();
-      assertThat(refused.err()).contains("EP4J-8043", "beside_nccl yes");
+      assertThat(refused.err()).contains("EP4J-8043", reason);
     }
   }
 
