@@ -19,6 +19,9 @@ final class DeviceEnd implements AutoCloseable {
   static final int READ_AND_WRITE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   static final int DEPTH = 64;
 
+  // srq of ibv_qp_init_attr
+  private static final long SHARED_RECEIVES = 24;
+
   /** A timeout of 16 ms. */
   private static final int SHORT = 12;
 
@@ -54,6 +57,15 @@ final class DeviceEnd implements AutoCloseable {
 
   /** Opens a port, for example {@code a0}, with memory of this access. */
   DeviceEnd(String port, int access) {
+    this(port, access, 0);
+  }
+
+  /**
+   * Opens a port.
+   *
+   * @param shared receives that this end takes instead of its own; 0 for none
+   */
+  DeviceEnd(String port, int access, long shared) {
     context = Verbs.open(SoftVerbs.PREFIX + port);
     domain = Verbs.allocateDomain(context);
     queue = Verbs.createCompletionQueue(context, 4 * DEPTH);
@@ -66,6 +78,7 @@ final class DeviceEnd implements AutoCloseable {
     put(request, VerbsLayouts.QUEUE_PAIR_REQUEST, "cap.max_send_sge", 1);
     put(request, VerbsLayouts.QUEUE_PAIR_REQUEST, "cap.max_recv_sge", 1);
     put(request, VerbsLayouts.QUEUE_PAIR_REQUEST, "qp_type", IBV_QPT_RC);
+    request.set(ValueLayout.JAVA_LONG, SHARED_RECEIVES, shared);
     pair = Verbs.createQueuePair(domain, request);
     MemorySegment attributes = attributes(IBV_QPS_INIT);
     put(attributes, VerbsLayouts.QUEUE_PAIR, "qp_access_flags", IBV_ACCESS_REMOTE_WRITE);
@@ -170,12 +183,21 @@ final class DeviceEnd implements AutoCloseable {
   /** Posts a receive into the memory. */
   void receive(long id, long to, long bytes) {
     try (Arena call = Arena.ofConfined()) {
-      MemorySegment request = call.allocate(VerbsLayouts.RECEIVE);
-      put(request, VerbsLayouts.RECEIVE, "wr_id", id);
-      put(request, VerbsLayouts.RECEIVE, "sg_list", piece(call, to, bytes).address());
-      put(request, VerbsLayouts.RECEIVE, "num_sge", 1);
-      post("ops.post_recv", call, request);
+      post("ops.post_recv", call, receiveRequest(call, id, to, bytes));
     }
+  }
+
+  /** A receive into the memory, to be posted elsewhere. */
+  MemorySegment receiveRequest(Arena call, long id, long to, long bytes) {
+    MemorySegment request = call.allocate(VerbsLayouts.RECEIVE);
+    put(request, VerbsLayouts.RECEIVE, "wr_id", id);
+    put(request, VerbsLayouts.RECEIVE, "sg_list", piece(call, to, bytes).address());
+    put(request, VerbsLayouts.RECEIVE, "num_sge", 1);
+    return request;
+  }
+
+  long domain() {
+    return domain;
   }
 
   private MemorySegment piece(Arena call, long at, long bytes) {

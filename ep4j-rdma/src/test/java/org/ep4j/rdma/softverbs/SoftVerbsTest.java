@@ -33,7 +33,7 @@ import org.junit.jupiter.api.condition.EnabledIf;
 class SoftVerbsTest {
   private static final int LOCAL_PROTECTION = 4;
   private static final int REMOTE_INVALID = 9;
-  private static final int REMOTE_ACCESS = 10;
+  static final int REMOTE_ACCESS = 10;
   private static final int HALF_A_SECOND = 17;
   private static final Duration LIMIT = Duration.ofSeconds(60);
 
@@ -63,7 +63,7 @@ class SoftVerbsTest {
     }
   }
 
-  private static List<Integer> statuses(List<Done> all) {
+  static List<Integer> statuses(List<Done> all) {
     return all.stream().map(Done::status).toList();
   }
 

@@ -63,6 +63,7 @@ struct ContextObject {
 };
 
 constexpr int POLL = 11;
+constexpr int POST_SHARED_RECEIVE = 20;
 constexpr int POST_SEND = 25;
 constexpr int POST_RECEIVE = 26;
 
@@ -90,13 +91,26 @@ struct QueueObject {
   uint8_t unused[96];
 };
 
+struct SharedReceivesObject {
+  ContextObject* context;
+  void* user;
+  DomainObject* domain;
+  uint32_t handle;
+  uint8_t unused[100];
+};
+
+struct SharedReceivesRequest {
+  void* user;
+  uint32_t receives, pieces, limit;
+};
+
 struct PairObject {
   ContextObject* context;
   void* user;
   DomainObject* domain;
   QueueObject* sendQueue;
   QueueObject* receiveQueue;
-  void* shared;
+  SharedReceivesObject* shared;
   uint32_t handle;
   uint32_t number;
   uint32_t state;
@@ -112,7 +126,7 @@ struct PairRequest {
   void* user;
   QueueObject* sendQueue;
   QueueObject* receiveQueue;
-  void* shared;
+  SharedReceivesObject* shared;
   PairLimits limits;
   uint32_t type;
   int32_t signalAll;
@@ -145,7 +159,10 @@ struct DeviceAttributes {
   uint64_t maxRegion;
   uint8_t unused2[20];
   int32_t maxPairs, maxRequests, unused3, maxPieces, unused4, maxQueues, maxEntries;
-  uint8_t unused5[96];
+  uint8_t unused5[8];
+  uint8_t unused6[68];
+  int32_t maxShared, maxSharedReceives, maxSharedPieces;
+  uint8_t unused7[4];
 };
 
 static_assert(sizeof(SendRequest) == 128 && offsetof(SendRequest, remote) == 40, "ibv_send_wr");
@@ -153,6 +170,8 @@ static_assert(sizeof(ReceiveRequest) == 32, "ibv_recv_wr");
 static_assert(sizeof(Completion) == 48, "ibv_wc");
 static_assert(sizeof(ContextObject) == 328, "ibv_context");
 static_assert(sizeof(MemoryObject) == 48 && offsetof(MemoryObject, localKey) == 36, "ibv_mr");
+static_assert(sizeof(SharedReceivesObject) == 128, "ibv_srq");
+static_assert(sizeof(SharedReceivesRequest) == 24, "ibv_srq_init_attr");
 static_assert(sizeof(PairObject) == 160 && offsetof(PairObject, number) == 52, "ibv_qp");
 static_assert(sizeof(PairRequest) == 64 && offsetof(PairRequest, type) == 52, "ibv_qp_init_attr");
 static_assert(sizeof(PairAttributes) == 144 && offsetof(PairAttributes, gid) == 56, "ibv_qp_attr");
@@ -163,7 +182,8 @@ static_assert(offsetof(PairAttributes, partition) == 120 && offsetof(PairAttribu
 static_assert(offsetof(PortAttributes, lid) == 34 && offsetof(PortAttributes, link) == 46,
               "ibv_port_attr");
 static_assert(sizeof(DeviceAttributes) == 232 && offsetof(DeviceAttributes, maxRequests) == 112 &&
-                  offsetof(DeviceAttributes, maxEntries) == 132,
+                  offsetof(DeviceAttributes, maxEntries) == 132 &&
+                  offsetof(DeviceAttributes, maxShared) == 212,
               "ibv_device_attr");
 
 enum State : uint32_t { RESET, INIT, READY_TO_RECEIVE, READY_TO_SEND, ERROR = 6 };

@@ -25,29 +25,31 @@ struct Domain {
 
 int pollQueue(CompletionQueue* queue, int max, Completion* to) { return queue->poll(max, to); }
 
-template <typename Request>
-int post(QueuePair* pair, Request* request, Request** refused) {
+template <typename Target, typename Request>
+int post(SpinLock& lock, Target& target, Request* request, Request** refused) {
+  std::lock_guard<SpinLock> held(lock);
   int error = 0;
-  {
-    std::lock_guard<SpinLock> held(pair->posting);
-    for (; request != nullptr && error == 0; request = request->next) {
-      error = pair->post(*request);
-      if (error != 0) {
-        *refused = request;
-      }
+  for (; request != nullptr && error == 0; request = request->next) {
+    error = target.post(*request);
+    if (error != 0) {
+      *refused = request;
     }
   }
   return error;
 }
 
 int postSend(QueuePair* pair, SendRequest* request, SendRequest** refused) {
-  int error = post(pair, request, refused);
+  int error = post(pair->posting, *pair, request, refused);
   Engine::get().wake();
   return error;
 }
 
+int postSharedReceive(SharedReceives* shared, ReceiveRequest* request, ReceiveRequest** refused) {
+  return post(shared->queue.posting, shared->queue, request, refused);
+}
+
 int postReceive(QueuePair* pair, ReceiveRequest* request, ReceiveRequest** refused) {
-  int error = post(pair, request, refused);
+  int error = post(pair->ownReceives.posting, *pair, request, refused);
   if (pair->state == ERROR) {
     Engine::get().wake();
   }
@@ -90,6 +92,7 @@ EXPORT ContextObject* ibv_open_device(DeviceObject* device) {
   auto* context = new ContextObject{};
   context->device = new DeviceObject(*device);
   context->operations[POLL] = reinterpret_cast<void*>(pollQueue);
+  context->operations[POST_SHARED_RECEIVE] = reinterpret_cast<void*>(postSharedReceive);
   context->operations[POST_SEND] = reinterpret_cast<void*>(postSend);
   context->operations[POST_RECEIVE] = reinterpret_cast<void*>(postReceive);
   context->files[0] = context->files[1] = -1;
@@ -112,6 +115,9 @@ EXPORT int ibv_query_device(ContextObject*, DeviceAttributes* to) {
   to->maxPieces = 1;
   to->maxQueues = 1 << 16;
   to->maxEntries = MAX_ENTRIES;
+  to->maxShared = MAX_PAIRS;
+  to->maxSharedReceives = MAX_REQUESTS;
+  to->maxSharedPieces = 1;
   return 0;
 }
 
@@ -209,11 +215,34 @@ EXPORT int ibv_destroy_cq(QueueObject* object) {
   return 0;
 }
 
+EXPORT SharedReceivesObject* ibv_create_srq(DomainObject* domain,
+                                            SharedReceivesRequest* request) {
+  if (request->receives < 1 || request->receives > MAX_REQUESTS || request->pieces > 1) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  Engine::Hold hold;
+  reinterpret_cast<Domain*>(domain)->users++;
+  SharedReceivesObject object = {domain->context, request->user, domain, 1, {}};
+  return &(new SharedReceives{object, ReceiveQueue(request->receives), 0})->object;
+}
+
+EXPORT int ibv_destroy_srq(SharedReceivesObject* object) {
+  auto* shared = reinterpret_cast<SharedReceives*>(object);
+  Engine::Hold hold;
+  if (shared->users != 0) {
+    return EBUSY;
+  }
+  reinterpret_cast<Domain*>(object->domain)->users--;
+  delete shared;
+  return 0;
+}
+
 EXPORT PairObject* ibv_create_qp(DomainObject* domain, PairRequest* request) {
   PairLimits& limits = request->limits;
   if (request->type != 2 /* IBV_QPT_RC */ || limits.sends < 1 || limits.sends > MAX_REQUESTS ||
       limits.receives > MAX_REQUESTS || limits.sendPieces > 1 || limits.receivePieces > 1 ||
-      limits.inlineBytes > MAX_INLINE || request->shared != nullptr) {
+      limits.inlineBytes > MAX_INLINE) {
     errno = EINVAL;
     return nullptr;
   }
@@ -223,19 +252,21 @@ EXPORT PairObject* ibv_create_qp(DomainObject* domain, PairRequest* request) {
     errno = ENOMEM;
     return nullptr;
   }
-  auto* pair = new QueuePair{};
+  auto* shared = reinterpret_cast<SharedReceives*>(request->shared);
+  auto* pair = new QueuePair(limits, shared);
   pair->object.context = domain->context;
   pair->object.user = request->user;
   pair->object.domain = domain;
   pair->object.sendQueue = request->sendQueue;
   pair->object.receiveQueue = request->receiveQueue;
+  pair->object.shared = request->shared;
   pair->object.number = pair->object.handle = number;
   pair->object.type = request->type;
-  pair->limits = limits;
   pair->signalAll = request->signalAll != 0;
-  pair->sends.resize(limits.sends);
-  pair->receives.resize(std::max(1u, limits.receives));
   Engine::Hold hold;
+  if (shared != nullptr) {
+    shared->users++;
+  }
   reinterpret_cast<Domain*>(domain)->users++;
   reinterpret_cast<CompletionQueue*>(request->sendQueue)->users++;
   reinterpret_cast<CompletionQueue*>(request->receiveQueue)->users++;
@@ -258,6 +289,9 @@ EXPORT int ibv_destroy_qp(PairObject* object) {
     auto* queue = reinterpret_cast<CompletionQueue*>(each);
     queue->forget(pair);
     queue->users--;
+  }
+  if (object->shared != nullptr) {
+    reinterpret_cast<SharedReceives*>(object->shared)->users--;
   }
   reinterpret_cast<Domain*>(object->domain)->users--;
   delete pair;

@@ -59,6 +59,37 @@ void CompletionQueue::forget(const QueuePair* pair) {
   }
 }
 
+int ReceiveQueue::post(const ReceiveRequest& request) {
+  uint64_t at = posted.load(std::memory_order_relaxed);
+  if (request.count > 1 || request.count < 0) {
+    return EINVAL;
+  }
+  if (at - taken.load(std::memory_order_acquire) >= entries.size()) {
+    return ENOMEM;
+  }
+  ReceiveEntry& entry = entries[at % entries.size()];
+  entry.id = request.id;
+  entry.address = request.count == 0 ? 0 : request.pieces[0].address;
+  entry.length = request.count == 0 ? 0 : request.pieces[0].length;
+  entry.key = request.count == 0 ? 0 : request.pieces[0].localKey;
+  posted.store(at + 1, std::memory_order_release);
+  return 0;
+}
+
+ReceiveEntry ReceiveQueue::take() {
+  uint64_t at = taken.load(std::memory_order_relaxed);
+  ReceiveEntry entry = entries[at % entries.size()];
+  taken.store(at + 1, std::memory_order_release);
+  return entry;
+}
+
+QueuePair::QueuePair(const PairLimits& limits, SharedReceives* shared)
+    : object(),
+      limits(limits),
+      sends(limits.sends),
+      ownReceives(std::max(1u, limits.receives)),
+      receives(shared == nullptr ? ownReceives : shared->queue) {}
+
 // A place becomes free when a completion of this or a later request is polled, as on a NIC.
 int QueuePair::post(const SendRequest& request) {
   if (state < READY_TO_SEND || request.opcode > SEND || request.count > 1 || request.count < 0) {
@@ -92,20 +123,8 @@ int QueuePair::post(const SendRequest& request) {
 }
 
 int QueuePair::post(const ReceiveRequest& request) {
-  if (state == RESET || request.count > 1 || request.count < 0) {
-    return EINVAL;
-  }
-  uint64_t at = receivesPosted.load(std::memory_order_relaxed);
-  if (at - receivesUsed.load(std::memory_order_acquire) >= receives.size()) {
-    return ENOMEM;
-  }
-  ReceiveEntry& entry = receive(at);
-  entry.id = request.id;
-  entry.address = request.count == 0 ? 0 : request.pieces[0].address;
-  entry.length = request.count == 0 ? 0 : request.pieces[0].length;
-  entry.key = request.count == 0 ? 0 : request.pieces[0].localKey;
-  receivesPosted.store(at + 1, std::memory_order_release);
-  return 0;
+  bool own = &receives == &ownReceives;
+  return state == RESET || !own ? EINVAL : ownReceives.post(request);
 }
 
 void QueuePair::completeSend(uint32_t status) {
@@ -123,18 +142,27 @@ void QueuePair::completeSend(uint32_t status) {
   reinterpret_cast<CompletionQueue*>(object.sendQueue)->push({completion, this, sendsDone});
 }
 
+bool QueuePair::beginReceive() {
+  if (receives.empty()) {
+    return false;
+  }
+  message = receives.take();
+  messageBytes = 0;
+  arriving = true;
+  return true;
+}
+
 void QueuePair::completeReceive(uint32_t status, uint32_t opcode, uint32_t bytes,
                                 uint32_t immediate) {
-  uint64_t at = receivesUsed.load(std::memory_order_relaxed);
+  arriving = false;
   Completion completion = {};
-  completion.id = receive(at).id;
+  completion.id = message.id;
   completion.status = status;
   completion.opcode = opcode;
   completion.bytes = bytes;
   completion.immediate = immediate;
   completion.pair = object.number;
   completion.flags = opcode == WRITTEN_HERE ? 2 : 0;  // IBV_WC_WITH_IMM
-  receivesUsed.store(at + 1, std::memory_order_release);
   reinterpret_cast<CompletionQueue*>(object.receiveQueue)->push({completion, this, 0});
 }
 
@@ -150,8 +178,8 @@ void QueuePair::stop() {
   while (sendsDone < sendsPosted.load(std::memory_order_acquire)) {
     completeSend(FLUSHED);
   }
-  while (receivesUsed.load(std::memory_order_relaxed) <
-         receivesPosted.load(std::memory_order_acquire)) {
+  // Shared receives stay for the other queue pairs.
+  while (arriving || (!ownReceives.empty() && beginReceive())) {
     completeReceive(FLUSHED, RECEIVED, 0, 0);
   }
 }

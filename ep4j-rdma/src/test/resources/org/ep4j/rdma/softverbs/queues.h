@@ -63,6 +63,25 @@ struct ReceiveEntry {
   uint32_t length, key;
 };
 
+// Posted receives, which the engine takes in their order.
+struct ReceiveQueue {
+  std::vector<ReceiveEntry> entries;
+  std::atomic<uint64_t> posted{0}, taken{0};
+  SpinLock posting;
+
+  explicit ReceiveQueue(uint32_t places) : entries(places) {}
+  int post(const ReceiveRequest& request);
+  bool empty() const { return taken.load() == posted.load(std::memory_order_acquire); }
+  ReceiveEntry take();
+};
+
+// Receives for messages to any of several queue pairs.
+struct SharedReceives {
+  SharedReceivesObject object;
+  ReceiveQueue queue;
+  int users;
+};
+
 struct QueuePair {
   PairObject object;
   PairLimits limits;
@@ -84,17 +103,21 @@ struct QueuePair {
   uint32_t retries = 0, notReadyRetries = 0;
   SpinLock posting;
 
-  // Receive queue.
-  std::vector<ReceiveEntry> receives;
-  std::atomic<uint64_t> receivesPosted{0}, receivesUsed{0};
-  uint64_t messageBytes = 0;  // of the message that is arriving
+  // Receives, and the message that is arriving.
+  ReceiveQueue ownReceives;
+  ReceiveQueue& receives;  // the same, or shared ones
+  ReceiveEntry message = {};
+  bool arriving = false;
+  uint64_t messageBytes = 0;  // that have arrived
   bool refused = false;       // the packet that is expected next
 
+  QueuePair(const PairLimits& limits, SharedReceives* shared);
   int post(const SendRequest& request);
   int post(const ReceiveRequest& request);
   const SendEntry& send(uint64_t at) const { return sends[at % sends.size()]; }
-  ReceiveEntry& receive(uint64_t at) { return receives[at % receives.size()]; }
 
+  // Takes the receive of the next message; false if there is none.
+  bool beginReceive();
   void completeSend(uint32_t status);
   void completeReceive(uint32_t status, uint32_t opcode, uint32_t bytes, uint32_t immediate);
   // The next request to be done fails, and the queue pair with it.

@@ -75,10 +75,6 @@ class Receiver {
     }
   }
 
-  bool ready() const {
-    return pair.receivesUsed.load() < pair.receivesPosted.load(std::memory_order_acquire);
-  }
-
   Refusal notReady() {
     engine.ports.all[pair.port].count(
         "send_rnr_err", ++engine.fabric.shared().ports[pair.port].notReadySent);
@@ -92,25 +88,27 @@ class Receiver {
     return stored ? NOTHING : FAILED;
   }
 
+  // The memory that a packet of the peer may touch; null if it may not. A message is checked as a whole
+  // before its first byte, and again with each packet.
+  const Registration* open(const Packet& packet, uint32_t access) const {
+    uint64_t bytes = packet.first ? packet.message : packet.bytes;
+    return (pair.access & access) == 0 ? nullptr
+                                       : permitted(pair.object.domain, packet.remoteKey,
+                                                   packet.remote, bytes, access);
+  }
+
   Refusal written(const Packet& packet, uint64_t at) {
     bool announced = packet.opcode == WRITE_WITH_IMMEDIATE && packet.last;
-    if (packet.message > 0) {
-      // A message is checked as a whole before its first byte, and again with each packet.
-      uint64_t bytes = packet.first ? packet.message : packet.bytes;
-      const Registration* memory = permitted(pair.object.domain, packet.remoteKey, packet.remote,
-                                             bytes, REMOTE_WRITE);
-      if ((pair.access & REMOTE_WRITE) == 0 || memory == nullptr) {
-        return NO_ACCESS;
-      }
-      if (announced && !ready()) {
-        return notReady();
-      }
-      Refusal why = put(*memory, packet.remote, at, packet.bytes);
-      if (why != NOTHING) {
-        return why;
-      }
-    } else if (announced && !ready()) {
+    const Registration* memory = packet.message == 0 ? nullptr : open(packet, REMOTE_WRITE);
+    if (packet.message > 0 && memory == nullptr) {
+      return NO_ACCESS;
+    }
+    if (announced && !pair.beginReceive()) {
       return notReady();
+    }
+    Refusal why = memory == nullptr ? NOTHING : put(*memory, packet.remote, at, packet.bytes);
+    if (why != NOTHING) {
+      return why;
     }
     if (announced) {
       pair.completeReceive(SUCCESS, WRITTEN_HERE, static_cast<uint32_t>(packet.message),
@@ -120,20 +118,20 @@ class Receiver {
   }
 
   Refusal receive(const Packet& packet, uint64_t at) {
-    if (!ready()) {
+    if (packet.first && !pair.beginReceive()) {
       return notReady();
     }
-    const ReceiveEntry& entry = pair.receive(pair.receivesUsed);
-    if (packet.first) {
-      pair.messageBytes = 0;
-    }
+    const ReceiveEntry& entry = pair.message;
     if (packet.message > entry.length) {
       pair.completeReceive(LOCAL_LENGTH, RECEIVED, 0, 0);
       return INVALID;
     }
     if (packet.bytes > 0) {
+      // Shared receives lie in the memory of their own domain.
+      const DomainObject* domain =
+          pair.object.shared == nullptr ? pair.object.domain : pair.object.shared->domain;
       const Registration* memory =
-          permitted(pair.object.domain, entry.key, entry.address, entry.length, LOCAL_WRITE);
+          permitted(domain, entry.key, entry.address, entry.length, LOCAL_WRITE);
       if (memory == nullptr) {
         pair.completeReceive(LOCAL_PROTECTION, RECEIVED, 0, 0);
         return FAILED;

@@ -248,7 +248,7 @@ class Sender {
 bool sendSome(Engine& engine, QueuePair& pair, int packets) {
   if (pair.state == ERROR) {
     if (pair.sendsDone < pair.sendsPosted.load(std::memory_order_acquire) ||
-        pair.receivesUsed.load() < pair.receivesPosted.load(std::memory_order_acquire)) {
+        !pair.ownReceives.empty()) {
       pair.stop();  // requests that were posted since
       return true;
     }
