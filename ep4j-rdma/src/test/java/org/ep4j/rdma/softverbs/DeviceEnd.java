@@ -19,7 +19,21 @@ final class DeviceEnd implements AutoCloseable {
   static final int READ_AND_WRITE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   static final int DEPTH = 64;
 
-  // srq of ibv_qp_init_attr
+  static final int IBV_ACCESS_REMOTE_READ = 4;
+  static final int IBV_ACCESS_REMOTE_ATOMIC = 8;
+  static final int EVERYTHING = READ_AND_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  static final int IBV_WC_RDMA_READ = 2;
+  static final int IBV_WC_COMP_SWAP = 3;
+  static final int IBV_WC_FETCH_ADD = 4;
+
+  private static final int IBV_WR_RDMA_READ = 4;
+  private static final int IBV_WR_ATOMIC_CMP_AND_SWP = 5;
+  private static final int IBV_WR_ATOMIC_FETCH_AND_ADD = 6;
+
+  // wr.atomic of ibv_send_wr, srq of ibv_qp_init_attr
+  private static final long COMPARE_OR_ADD = 48;
+  private static final long SWAP = 56;
+  private static final long ATOMIC_KEY = 64;
   private static final long SHARED_RECEIVES = 24;
 
   /** A timeout of 16 ms. */
@@ -38,6 +52,9 @@ final class DeviceEnd implements AutoCloseable {
   private final long registration;
   private final MemorySegment done = arena.allocate(MAX_DONE * VerbsLayouts.COMPLETION.byteSize());
   final MemorySegment memory = arena.allocate(BYTES, 64);
+
+  /** Packets whose answers may be on their way, from and to this end; until it is connected. */
+  int answers = 16;
 
   /** A completion. */
   record Done(long id, int status, int opcode, int immediate) {}
@@ -81,7 +98,7 @@ final class DeviceEnd implements AutoCloseable {
     request.set(ValueLayout.JAVA_LONG, SHARED_RECEIVES, shared);
     pair = Verbs.createQueuePair(domain, request);
     MemorySegment attributes = attributes(IBV_QPS_INIT);
-    put(attributes, VerbsLayouts.QUEUE_PAIR, "qp_access_flags", IBV_ACCESS_REMOTE_WRITE);
+    put(attributes, VerbsLayouts.QUEUE_PAIR, "qp_access_flags", EVERYTHING);
     attributes.set(
         ValueLayout.JAVA_BYTE, VerbsLayouts.offset(VerbsLayouts.QUEUE_PAIR, "port_num"), (byte) 1);
     modify(
@@ -115,6 +132,7 @@ final class DeviceEnd implements AutoCloseable {
     octet(attributes, "timeout", timeout);
     octet(attributes, "retry_cnt", retries);
     octet(attributes, "rnr_retry", 2);
+    octet(attributes, "max_rd_atomic", answers);
     modify(
         attributes,
         IBV_QP_STATE
@@ -132,6 +150,7 @@ final class DeviceEnd implements AutoCloseable {
     put(attributes, VerbsLayouts.QUEUE_PAIR, "dest_qp_num", number);
     put(attributes, VerbsLayouts.QUEUE_PAIR, "rq_psn", FIRST_PACKET);
     octet(attributes, "min_rnr_timer", 12);
+    octet(attributes, "max_dest_rd_atomic", answers);
     octet(attributes, "ah_attr.is_global", 1);
     octet(attributes, "ah_attr.grh.sgid_index", 1);
     long other = Verbs.open(SoftVerbs.PREFIX + port);
@@ -165,19 +184,55 @@ final class DeviceEnd implements AutoCloseable {
     send(id, IBV_WR_SEND, from, bytes, 0, 0, NO_IMMEDIATE);
   }
 
+  /** Posts a signalled read. */
+  void read(long id, long to, long bytes, long from, int key) {
+    send(id, IBV_WR_RDMA_READ, to, bytes, from, key, NO_IMMEDIATE);
+  }
+
+  /** Posts a signalled addition to 8 bytes; those before it are stored here. */
+  void add(long id, long to, long value, long at, int key) {
+    try (Arena call = Arena.ofConfined()) {
+      MemorySegment request =
+          request(call, id, IBV_WR_ATOMIC_FETCH_AND_ADD, to, Long.BYTES, at, NO_IMMEDIATE);
+      request.set(ValueLayout.JAVA_LONG, COMPARE_OR_ADD, value);
+      request.set(ValueLayout.JAVA_INT, ATOMIC_KEY, key);
+      post("ops.post_send", call, request);
+    }
+  }
+
+  /**
+   * Posts a signalled exchange of 8 bytes where they are as expected; those before it are stored.
+   */
+  void swap(long id, long to, long expected, long value, long at, int key) {
+    try (Arena call = Arena.ofConfined()) {
+      MemorySegment request =
+          request(call, id, IBV_WR_ATOMIC_CMP_AND_SWP, to, Long.BYTES, at, NO_IMMEDIATE);
+      request.set(ValueLayout.JAVA_LONG, COMPARE_OR_ADD, expected);
+      request.set(ValueLayout.JAVA_LONG, SWAP, value);
+      request.set(ValueLayout.JAVA_INT, ATOMIC_KEY, key);
+      post("ops.post_send", call, request);
+    }
+  }
+
   private void send(long id, int opcode, long from, long bytes, long to, int key, int immediate) {
     try (Arena call = Arena.ofConfined()) {
-      MemorySegment request = call.allocate(VerbsLayouts.SEND);
-      put(request, VerbsLayouts.SEND, "wr_id", id);
-      put(request, VerbsLayouts.SEND, "sg_list", piece(call, from, bytes).address());
-      put(request, VerbsLayouts.SEND, "num_sge", 1);
-      put(request, VerbsLayouts.SEND, "opcode", opcode);
-      put(request, VerbsLayouts.SEND, "send_flags", IBV_SEND_SIGNALED);
-      put(request, VerbsLayouts.SEND, "imm_data", immediate);
-      put(request, VerbsLayouts.SEND, "wr.rdma.remote_addr", to);
+      MemorySegment request = request(call, id, opcode, from, bytes, to, immediate);
       put(request, VerbsLayouts.SEND, "wr.rdma.rkey", key);
       post("ops.post_send", call, request);
     }
+  }
+
+  private MemorySegment request(
+      Arena call, long id, int opcode, long here, long bytes, long there, int immediate) {
+    MemorySegment request = call.allocate(VerbsLayouts.SEND);
+    put(request, VerbsLayouts.SEND, "wr_id", id);
+    put(request, VerbsLayouts.SEND, "sg_list", piece(call, here, bytes).address());
+    put(request, VerbsLayouts.SEND, "num_sge", 1);
+    put(request, VerbsLayouts.SEND, "opcode", opcode);
+    put(request, VerbsLayouts.SEND, "send_flags", IBV_SEND_SIGNALED);
+    put(request, VerbsLayouts.SEND, "imm_data", immediate);
+    put(request, VerbsLayouts.SEND, "wr.rdma.remote_addr", there);
+    return request;
   }
 
   /** Posts a receive into the memory. */

@@ -31,10 +31,10 @@ import org.junit.jupiter.api.condition.EnabledIf;
     value = "org.ep4j.rdma.softverbs.SoftVerbs#isBuilt",
     disabledReason = "only the Surefire execution soft-verbs has emulated devices, built by g++")
 class SoftVerbsTest {
-  private static final int LOCAL_PROTECTION = 4;
-  private static final int REMOTE_INVALID = 9;
+  static final int LOCAL_PROTECTION = 4;
+  static final int REMOTE_INVALID = 9;
   static final int REMOTE_ACCESS = 10;
-  private static final int HALF_A_SECOND = 17;
+  static final int HALF_A_SECOND = 17;
   private static final Duration LIMIT = Duration.ofSeconds(60);
 
   @AfterEach
@@ -46,7 +46,7 @@ class SoftVerbsTest {
   }
 
   /** Runs a test between ports a0 and b0. */
-  private interface Pairwise {
+  interface Pairwise {
     void run(DeviceEnd a, DeviceEnd b, Address there) throws Exception;
   }
 
@@ -54,7 +54,7 @@ class SoftVerbsTest {
     between(DeviceEnd.READ_AND_WRITE, test);
   }
 
-  private static void between(int accessOfB, Pairwise test) throws Exception {
+  static void between(int accessOfB, Pairwise test) throws Exception {
     try (DeviceEnd a = new DeviceEnd("a0", DeviceEnd.READ_AND_WRITE);
         DeviceEnd b = new DeviceEnd("b0", accessOfB)) {
       a.connect("b0", b.address().number());
@@ -67,7 +67,7 @@ class SoftVerbsTest {
     return all.stream().map(Done::status).toList();
   }
 
-  private static void fill(MemorySegment memory) {
+  static void fill(MemorySegment memory) {
     byte[] bytes = new byte[(int) memory.byteSize()];
     new Random(1).nextBytes(bytes);
     memory.copyFrom(MemorySegment.ofArray(bytes));

@@ -13,6 +13,10 @@ struct Piece {
   uint32_t localKey;
 };
 
+struct Operands {
+  uint64_t compareOrAdd, swap;
+};
+
 struct SendRequest {
   uint64_t id;
   SendRequest* next;
@@ -22,8 +26,14 @@ struct SendRequest {
   uint32_t flags;
   uint32_t immediate;
   uint64_t remote;
-  uint32_t remoteKey;
-  uint8_t unused[76];
+  union {
+    uint32_t remoteKey;
+    struct {
+      Operands operands;
+      uint32_t remoteKey;
+    } atomic;
+  };
+  uint8_t unused[56];
 };
 
 struct ReceiveRequest {
@@ -160,12 +170,15 @@ struct DeviceAttributes {
   uint8_t unused2[20];
   int32_t maxPairs, maxRequests, unused3, maxPieces, unused4, maxQueues, maxEntries;
   uint8_t unused5[8];
-  uint8_t unused6[68];
+  int32_t maxReads, unused6, maxReadsOfAll, maxPeerReads, unused7, atomics;
+  uint8_t unused8[44];
   int32_t maxShared, maxSharedReceives, maxSharedPieces;
-  uint8_t unused7[4];
+  uint8_t unused9[3], ports;
 };
 
-static_assert(sizeof(SendRequest) == 128 && offsetof(SendRequest, remote) == 40, "ibv_send_wr");
+static_assert(sizeof(SendRequest) == 128 && offsetof(SendRequest, remote) == 40 &&
+                  offsetof(SendRequest, atomic.remoteKey) == 64,
+              "ibv_send_wr");
 static_assert(sizeof(ReceiveRequest) == 32, "ibv_recv_wr");
 static_assert(sizeof(Completion) == 48, "ibv_wc");
 static_assert(sizeof(ContextObject) == 328, "ibv_context");
@@ -183,14 +196,32 @@ static_assert(offsetof(PortAttributes, lid) == 34 && offsetof(PortAttributes, li
               "ibv_port_attr");
 static_assert(sizeof(DeviceAttributes) == 232 && offsetof(DeviceAttributes, maxRequests) == 112 &&
                   offsetof(DeviceAttributes, maxEntries) == 132 &&
-                  offsetof(DeviceAttributes, maxShared) == 212,
+                  offsetof(DeviceAttributes, maxReads) == 144 &&
+                  offsetof(DeviceAttributes, atomics) == 164 &&
+                  offsetof(DeviceAttributes, maxShared) == 212 &&
+                  offsetof(DeviceAttributes, ports) == 227,
               "ibv_device_attr");
 
 enum State : uint32_t { RESET, INIT, READY_TO_RECEIVE, READY_TO_SEND, ERROR = 6 };
-enum Opcode : uint32_t { WRITE, WRITE_WITH_IMMEDIATE, SEND };
+enum Opcode : uint32_t {
+  WRITE,
+  WRITE_WITH_IMMEDIATE,
+  SEND,
+  READ = 4,
+  COMPARE_AND_SWAP,
+  FETCH_AND_ADD
+};
 enum SendFlag : uint32_t { SIGNALED = 2, INLINE = 8 };
-enum Access : uint32_t { LOCAL_WRITE = 1, REMOTE_WRITE = 2 };
-enum CompletionOpcode : uint32_t { SENT = 0, WRITTEN = 1, RECEIVED = 128, WRITTEN_HERE = 129 };
+enum Access : uint32_t { LOCAL_WRITE = 1, REMOTE_WRITE = 2, REMOTE_READ = 4, REMOTE_ATOMIC = 8 };
+enum CompletionOpcode : uint32_t {
+  SENT = 0,
+  WRITTEN = 1,
+  READ_HERE = 2,
+  COMPARED = 3,
+  ADDED = 4,
+  RECEIVED = 128,
+  WRITTEN_HERE = 129
+};
 
 enum Status : uint32_t {
   SUCCESS = 0,

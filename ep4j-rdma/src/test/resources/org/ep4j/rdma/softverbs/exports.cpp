@@ -115,6 +115,9 @@ EXPORT int ibv_query_device(ContextObject*, DeviceAttributes* to) {
   to->maxPieces = 1;
   to->maxQueues = 1 << 16;
   to->maxEntries = MAX_ENTRIES;
+  to->maxReads = to->maxPeerReads = MAX_ANSWERS;
+  to->maxReadsOfAll = MAX_PAIRS * MAX_ANSWERS;
+  to->atomics = 1;  // IBV_ATOMIC_HCA
   to->maxShared = MAX_PAIRS;
   to->maxSharedReceives = MAX_REQUESTS;
   to->maxSharedPieces = 1;

@@ -62,7 +62,7 @@ bool Fabric::alive(uint32_t process) {
 }
 
 Fabric::Fabric(const std::string& directory)
-    : bytes(((sizeof(SharedFabric) + 4095) & ~4095ull) + MAX_PAIRS * RING_BYTES),
+    : bytes(((sizeof(SharedFabric) + 4095) & ~4095ull) + MAX_PAIRS * PAIR_BYTES),
       ringsAt((sizeof(SharedFabric) + 4095) & ~4095ull) {
   file = open((directory + "/fabric").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) {
@@ -123,7 +123,11 @@ void Fabric::leave() {
 }
 
 uint8_t* Fabric::ring(uint32_t number) {
-  return reinterpret_cast<uint8_t*>(memory) + ringsAt + (number % MAX_PAIRS) * RING_BYTES;
+  return reinterpret_cast<uint8_t*>(memory) + ringsAt + (number % MAX_PAIRS) * PAIR_BYTES;
+}
+
+uint8_t* Fabric::answer(uint32_t number, uint64_t packet) {
+  return ring(number) + RING_BYTES + packet % MAX_ANSWERS * MTU;
 }
 
 uint32_t Fabric::takePair(uint32_t port) {
@@ -151,7 +155,7 @@ uint32_t Fabric::takePair(uint32_t port) {
 void Fabric::freePair(uint32_t number) {
   pair(number).number = 0;
   fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-            static_cast<off_t>(ringsAt + (number % MAX_PAIRS) * RING_BYTES), RING_BYTES);
+            static_cast<off_t>(ringsAt + (number % MAX_PAIRS) * PAIR_BYTES), PAIR_BYTES);
 }
 
 void Fabric::wake(uint32_t process) {

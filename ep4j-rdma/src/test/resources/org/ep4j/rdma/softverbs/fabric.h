@@ -1,5 +1,6 @@
 // What the processes on a fabric share: a file with the state of ports, processes and queue pairs,
-// and for each queue pair a ring of the packets that are on their way to it.
+// and for each queue pair a ring of the packets that are on their way to it, and places for the answers
+// to its reads and atomic operations.
 #pragma once
 
 #include <atomic>
@@ -12,6 +13,9 @@ constexpr uint32_t MAX_PAIRS = 2048;
 constexpr uint32_t MAX_PROCESSES = 256;
 constexpr uint32_t MAX_PORTS = 64;
 constexpr uint64_t RING_BYTES = 256 << 10;
+constexpr uint32_t MTU = 4096;
+constexpr uint32_t MAX_ANSWERS = 16;  // on their way to a queue pair
+constexpr uint64_t PAIR_BYTES = RING_BYTES + MAX_ANSWERS * MTU;
 
 // The engine of the process waits while `doorbell` is what it saw before it looked for work. Any
 // process writes first what the engine shall find, then adds to `doorbell`, and wakes the engine if
@@ -32,7 +36,8 @@ struct alignas(64) SharedPort {
 //   payload, then `head` (release)         read by the receiver (acquire), then the payload
 //   bytes stored, then `tail` (release)    read by the sender (acquire), which then reuses the ring
 //   bytes stored, then `expected` (release) read by the sender (acquire), which then completes
-// The first group is written while the peer does not send yet, and `number` and `peer` last.
+//   the answer, then `expected` (release)   read by the sender (acquire), then the answer
+// Answers lie with the end that asked; its peer writes them. The first group is written while the peer does not send yet, and `number` and `peer` last.
 struct alignas(64) SharedPair {
   std::atomic<uint32_t> number;  // 0 if there is no queue pair
   std::atomic<uint32_t> process, port;
@@ -63,6 +68,8 @@ class Fabric {
   SharedFabric& shared() { return *memory; }
   uint32_t process() const { return place; }
   uint8_t* ring(uint32_t number);
+  // The answer to a packet of a queue pair. Its place serves again after MAX_ANSWERS packets.
+  uint8_t* answer(uint32_t number, uint64_t packet);
   SharedPair& pair(uint32_t number) { return memory->pairs[number % MAX_PAIRS]; }
 
   // Takes a place for a queue pair; 0 if there is none. Places are taken in turn, so that a packet

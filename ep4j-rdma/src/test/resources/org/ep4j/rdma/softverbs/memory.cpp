@@ -33,7 +33,7 @@ static bool isMapped(uint64_t address, uint64_t bytes) {
 
 Registration* registerMemory(DomainObject* domain, uint64_t address, uint64_t bytes,
                              uint32_t access, bool gpu) {
-  if ((access & REMOTE_WRITE) != 0 && (access & LOCAL_WRITE) == 0) {
+  if ((access & (REMOTE_WRITE | REMOTE_ATOMIC)) != 0 && (access & LOCAL_WRITE) == 0) {
     errno = EINVAL;
     return nullptr;
   }

@@ -1,10 +1,11 @@
-// Packets in the ring of a queue pair, and what a receiver refuses.
+// Packets in the ring of a queue pair, what travels with them, and what a receiver refuses.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
+#include "abi.h"
 #include "fabric.h"
 
 namespace soft {
@@ -20,6 +21,18 @@ struct Packet {
 };
 
 static_assert(sizeof(Packet) == 64, "packets are aligned");
+
+constexpr bool isAtomic(uint32_t opcode) {
+  return opcode == COMPARE_AND_SWAP || opcode == FETCH_AND_ADD;
+}
+
+// Whether the other end answers with bytes.
+constexpr bool isAnswered(uint32_t opcode) { return opcode == READ || isAtomic(opcode); }
+
+// Bytes that travel with a packet which concerns some bytes of memory.
+constexpr uint64_t payload(uint32_t opcode, uint64_t bytes) {
+  return opcode == READ ? 0 : isAtomic(opcode) ? sizeof(Operands) : bytes;
+}
 
 constexpr uint64_t inRing(uint64_t payload) {
   return sizeof(Packet) + ((payload + 63) & ~63ull);

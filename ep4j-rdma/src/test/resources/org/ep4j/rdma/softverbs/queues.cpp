@@ -7,6 +7,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "packets.h"
+
 namespace soft {
 
 void SpinLock::lock() {
@@ -90,9 +92,20 @@ QueuePair::QueuePair(const PairLimits& limits, SharedReceives* shared)
       ownReceives(std::max(1u, limits.receives)),
       receives(shared == nullptr ? ownReceives : shared->queue) {}
 
+// Reads and atomic operations need places for answers, and memory for them.
+static bool isValid(const SendRequest& request, uint32_t reads) {
+  if (request.opcode <= SEND) {
+    return request.count == 0 || request.count == 1;
+  }
+  bool complete = !isAtomic(request.opcode) ||
+                  (request.count == 1 && request.pieces[0].length == sizeof(uint64_t));
+  return isAnswered(request.opcode) && complete && request.count >= 0 && request.count <= 1 &&
+         reads > 0 && (request.flags & INLINE) == 0;
+}
+
 // A place becomes free when a completion of this or a later request is polled, as on a NIC.
 int QueuePair::post(const SendRequest& request) {
-  if (state < READY_TO_SEND || request.opcode > SEND || request.count > 1 || request.count < 0) {
+  if (state < READY_TO_SEND || !isValid(request, reads)) {
     return EINVAL;
   }
   uint64_t at = sendsPosted.load(std::memory_order_relaxed);
@@ -105,7 +118,7 @@ int QueuePair::post(const SendRequest& request) {
   entry.flags = request.flags | (signalAll ? SIGNALED : 0u);
   entry.immediate = request.immediate;
   entry.remote = request.remote;
-  entry.remoteKey = request.remoteKey;
+  entry.remoteKey = isAtomic(request.opcode) ? request.atomic.remoteKey : request.remoteKey;
   entry.local = request.count == 0 ? 0 : request.pieces[0].address;
   entry.bytes = request.count == 0 ? 0 : request.pieces[0].length;
   entry.key = request.count == 0 ? 0 : request.pieces[0].localKey;
@@ -114,6 +127,8 @@ int QueuePair::post(const SendRequest& request) {
       return EINVAL;
     }
     memcpy(entry.content, reinterpret_cast<const void*>(entry.local), entry.bytes);
+  } else if (isAtomic(entry.opcode)) {
+    memcpy(entry.content, &request.atomic.operands, sizeof(Operands));
   }
   entry.packets = std::max(1u, (entry.bytes + MTU - 1) / MTU);
   entry.firstPacket = nextFirstPacket;
@@ -127,6 +142,16 @@ int QueuePair::post(const ReceiveRequest& request) {
   return state == RESET || !own ? EINVAL : ownReceives.post(request);
 }
 
+static uint32_t completionOpcode(uint32_t opcode) {
+  switch (opcode) {
+    case SEND: return SENT;
+    case READ: return READ_HERE;
+    case COMPARE_AND_SWAP: return COMPARED;
+    case FETCH_AND_ADD: return ADDED;
+    default: return WRITTEN;
+  }
+}
+
 void QueuePair::completeSend(uint32_t status) {
   const SendEntry& entry = send(sendsDone);
   sendsDone++;
@@ -136,7 +161,7 @@ void QueuePair::completeSend(uint32_t status) {
   Completion completion = {};
   completion.id = entry.id;
   completion.status = status;
-  completion.opcode = entry.opcode == SEND ? SENT : WRITTEN;
+  completion.opcode = completionOpcode(entry.opcode);
   completion.bytes = entry.bytes;
   completion.pair = object.number;
   reinterpret_cast<CompletionQueue*>(object.sendQueue)->push({completion, this, sendsDone});

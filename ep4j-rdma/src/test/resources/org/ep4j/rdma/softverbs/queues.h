@@ -17,7 +17,6 @@ constexpr uint32_t MAX_REQUESTS = 16384;
 constexpr uint32_t MAX_ENTRIES = 1 << 22;
 constexpr uint32_t MAX_INLINE = 220;
 constexpr uint32_t MAX_BYTES = 1u << 31;
-constexpr uint32_t MTU = 4096;
 
 class SpinLock {
  public:
@@ -55,7 +54,7 @@ struct SendEntry {
   uint32_t key, remoteKey, bytes, opcode, flags, immediate;
   uint64_t firstPacket;
   uint32_t packets;
-  uint8_t content[MAX_INLINE];
+  uint8_t content[MAX_INLINE];  // inline bytes, or operands
 };
 
 struct ReceiveEntry {
@@ -92,6 +91,7 @@ struct QueuePair {
   uint32_t peer = 0, sendPacket = 0;
   int64_t timeout = 0;  // ns; 0: none
   uint32_t retryLimit = 0, notReadyLimit = 0;
+  uint32_t reads = 0, peerReads = 0;  // packets with answers on their way: of this end, of its peer
 
   // Send queue: posted, sent or on the way, done, free again.
   std::vector<SendEntry> sends;

@@ -1,5 +1,5 @@
 // The responder of a queue pair: takes packets in order from its ring, checks what they may touch,
-// stores their bytes and acknowledges them.
+// stores their bytes, answers those that ask for some, and acknowledges them.
 #include <climits>
 
 #include "engine.h"
@@ -31,7 +31,7 @@ class Receiver {
       if (pair.state == READY_TO_RECEIVE || pair.state == READY_TO_SEND) {
         accept(packet, tail + sizeof(packet));
       }
-      tail += inRing(packet.bytes);
+      tail += inRing(payload(packet.opcode, packet.bytes));
       own.tail.store(tail, std::memory_order_release);
     }
     if (tail != before) {
@@ -56,7 +56,9 @@ class Receiver {
       return;
     }
     pair.refused = false;
-    Refusal why = packet.opcode == SEND ? receive(packet, at) : written(packet, at);
+    Refusal why = isAnswered(packet.opcode) ? answer(packet, at)
+                  : packet.opcode == SEND   ? receive(packet, at)
+                                            : written(packet, at);
     if (why == NOTHING) {
       own.expected.store(expected + 1, std::memory_order_release);
     } else {
@@ -115,6 +117,36 @@ class Receiver {
                            packet.immediate);
     }
     return NOTHING;
+  }
+
+  Refusal answer(const Packet& packet, uint64_t at) {
+    bool atomic = isAtomic(packet.opcode);
+    if (pair.peerReads == 0 || (atomic && packet.remote % sizeof(uint64_t) != 0)) {
+      return INVALID;
+    }
+    if (packet.message == 0) {
+      return NOTHING;
+    }
+    const Registration* memory = open(packet, atomic ? REMOTE_ATOMIC : REMOTE_READ);
+    if (memory == nullptr) {
+      return NO_ACCESS;
+    }
+    uint8_t* to = engine.fabric.answer(pair.peer, packet.number);
+    bool done = load(*memory, to, packet.remote, packet.bytes) &&
+                (!atomic || change(*memory, packet, at, to));
+    return done ? NOTHING : FAILED;
+  }
+
+  // Atomic for requests to the memory of this process, which its one engine carries out; not for its
+  // processors.
+  bool change(const Registration& memory, const Packet& packet, uint64_t at, const uint8_t* answer) {
+    uint64_t before;
+    Operands operands;
+    memcpy(&before, answer, sizeof(before));
+    memcpy(&operands, ring + at % RING_BYTES, sizeof(operands));
+    uint64_t swapped = before == operands.compareOrAdd ? operands.swap : before;
+    uint64_t after = packet.opcode == FETCH_AND_ADD ? before + operands.compareOrAdd : swapped;
+    return store(memory, packet.remote, reinterpret_cast<const uint8_t*>(&after), sizeof(after));
   }
 
   Refusal receive(const Packet& packet, uint64_t at) {

@@ -1,5 +1,5 @@
-// The requester of a queue pair: cuts requests into packets, takes acknowledgements, sends again
-// from the oldest packet that is missing (go back N), and gives up.
+// The requester of a queue pair: cuts requests into packets, takes acknowledgements and answers, sends
+// again from the oldest packet that is missing (go back N), and gives up.
 #include "bucket.h"
 #include "engine.h"
 #include "memory.h"
@@ -63,11 +63,19 @@ class Sender {
     uint64_t refused = end.refusal.load() == 0 ? 0 : end.refusal.exchange(0);
     uint64_t done = end.expected.load(std::memory_order_acquire);
     if (done > pair.packetsDone && done <= pair.packetsSent) {
+      uint64_t before = pair.packetsDone;
       pair.packetsDone = done;
       pair.retries = pair.notReadyRetries = 0;
       pair.deadline = engine.now + pair.timeout;
-      while (pair.sendsDone < pair.sendsPosted.load(std::memory_order_acquire) &&
-             pair.send(pair.sendsDone).firstPacket + pair.send(pair.sendsDone).packets <= done) {
+      while (pair.sendsDone < pair.sendsPosted.load(std::memory_order_acquire)) {
+        const SendEntry& entry = pair.send(pair.sendsDone);
+        if (isAnswered(entry.opcode) && !collect(entry, before, done)) {
+          pair.fail(LOCAL_PROTECTION);
+          return true;
+        }
+        if (entry.firstPacket + entry.packets > done) {
+          break;
+        }
         pair.completeSend(SUCCESS);
       }
       if (pair.current < pair.sendsDone || position() < done) {
@@ -80,6 +88,23 @@ class Sender {
       worked = true;
     }
     return worked;
+  }
+
+  // Stores the answers to those of these packets that belong to a request.
+  bool collect(const SendEntry& entry, uint64_t from, uint64_t until) {
+    uint64_t end = std::min(until, entry.firstPacket + entry.packets);
+    for (uint64_t packet = std::max(from, entry.firstPacket); packet < end; packet++) {
+      uint64_t offset = (packet - entry.firstPacket) * MTU;
+      uint64_t bytes = std::min<uint64_t>(entry.bytes - offset, MTU);
+      const Registration* to =
+          permitted(pair.object.domain, entry.key, entry.local + offset, bytes, LOCAL_WRITE);
+      if (bytes > 0 && (to == nullptr ||
+                        !store(*to, entry.local + offset,
+                               engine.fabric.answer(pair.object.number, packet), bytes))) {
+        return false;
+      }
+    }
+    return true;
   }
 
   uint64_t position() const {
@@ -131,26 +156,32 @@ class Sender {
     const SendEntry& entry = pair.send(pair.current);
     uint64_t offset = uint64_t(pair.currentPacket) * MTU;
     uint64_t bytes = std::min<uint64_t>(entry.bytes - offset, MTU);
-    const Registration* from = nullptr;
+    bool answered = isAnswered(entry.opcode);
+    if (answered && position() - pair.packetsDone >= pair.reads) {
+      return false;  // the other end rings when it has answered some
+    }
+    const Registration* local = nullptr;
     if ((entry.flags & INLINE) == 0 && bytes > 0) {
-      from = permitted(pair.object.domain, entry.key, entry.local, entry.bytes, 0);
-      if (from == nullptr) {
+      uint32_t access = answered ? uint32_t(LOCAL_WRITE) : 0;
+      local = permitted(pair.object.domain, entry.key, entry.local, entry.bytes, access);
+      if (local == nullptr) {
         return failLocally(LOCAL_PROTECTION);
       }
     }
+    uint64_t sent = payload(entry.opcode, bytes);
     uint64_t head = end.head.load(std::memory_order_relaxed);
     bool lost = !path.up || !connected || chance() < path.loss;
-    if (!lost && head - end.tail.load(std::memory_order_acquire) + inRing(bytes) > RING_BYTES) {
+    if (!lost && head - end.tail.load(std::memory_order_acquire) + inRing(sent) > RING_BYTES) {
       return false;  // the other end rings when it has taken some
     }
-    int64_t arrives = pass(bytes);
+    int64_t arrives = pass(std::max(bytes, sent));
     if (arrives == 0) {
       return false;
     }
     if (pair.packetsSent == pair.packetsDone) {
       pair.deadline = engine.now + pair.timeout;
     }
-    if (!lost && !write(entry, offset, bytes, from, head, arrives)) {
+    if (!lost && !write(entry, offset, bytes, answered ? nullptr : local, head, arrives)) {
       return failLocally(LOCAL_PROTECTION);
     }
     pair.packetsSent = std::max(pair.packetsSent, entry.firstPacket + pair.currentPacket + 1);
@@ -207,15 +238,17 @@ class Sender {
     packet.last = pair.currentPacket + 1 == entry.packets;
     memcpy(ring + head % RING_BYTES, &packet, sizeof(packet));
     uint64_t at = head + sizeof(packet);
-    uint64_t part = beforeEnd(at, bytes);
+    uint64_t sent = payload(entry.opcode, bytes);
+    uint64_t part = beforeEnd(at, sent);
     if (from == nullptr) {
-      memcpy(ring + at % RING_BYTES, entry.content + offset, part);
-      memcpy(ring, entry.content + offset + part, bytes - part);
+      // Inline bytes or operands, of one packet.
+      memcpy(ring + at % RING_BYTES, entry.content, part);
+      memcpy(ring, entry.content + part, sent - part);
     } else if (!load(*from, ring + at % RING_BYTES, entry.local + offset, part) ||
                (part < bytes && !load(*from, ring, entry.local + offset + part, bytes - part))) {
       return false;
     }
-    end.head.store(head + inRing(bytes), std::memory_order_release);
+    end.head.store(head + inRing(sent), std::memory_order_release);
     engine.notify(end.process);
     return true;
   }

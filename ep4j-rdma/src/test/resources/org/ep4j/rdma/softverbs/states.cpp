@@ -28,6 +28,9 @@ static uint32_t notReadyTimer(uint8_t code) {
 }
 
 static int readyToReceive(Engine& engine, QueuePair& pair, const PairAttributes& to) {
+  if (to.peerReads > MAX_ANSWERS) {
+    return EINVAL;
+  }
   const Port& own = engine.ports.all[pair.port];
   int port = to.isGlobal ? engine.ports.reach(own, to.gidIndex, to.gid) : -1;
   if (port < 0) {
@@ -35,6 +38,7 @@ static int readyToReceive(Engine& engine, QueuePair& pair, const PairAttributes&
   }
   pair.peerPort = port;
   pair.peer = to.peer;
+  pair.peerReads = to.peerReads;
   SharedPair& shared = engine.fabric.pair(pair.object.number);
   shared.firstPacket = to.receivePacket;
   shared.notReadyTimer = notReadyTimer(to.notReadyTimer);
@@ -45,6 +49,10 @@ static int readyToReceive(Engine& engine, QueuePair& pair, const PairAttributes&
 }
 
 static int readyToSend(QueuePair& pair, const PairAttributes& to) {
+  if (to.reads > MAX_ANSWERS) {
+    return EINVAL;
+  }
+  pair.reads = to.reads;
   pair.sendPacket = to.sendPacket;
   pair.timeout = to.timeout == 0 ? 0 : 4096ll << to.timeout;
   pair.retryLimit = to.retries;
