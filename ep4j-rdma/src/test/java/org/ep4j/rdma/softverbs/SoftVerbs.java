@@ -54,7 +54,8 @@ public final class SoftVerbs {
           "queues.cpp",
           "receiver.cpp",
           "sender.cpp",
-          "states.cpp");
+          "states.cpp",
+          "sysfs.cpp");
 
   /** Initialised once. */
   private static final class Built {

@@ -12,6 +12,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Random;
@@ -289,6 +290,32 @@ class SoftVerbsTest {
       processes.kill(0);
       a.write(11, 0, 8, there.memory(), there.key());
       assertThat(statuses(a.await(1))).containsExactly(IBV_WC_RETRY_EXC_ERR);
+    }
+  }
+
+  /** A process that preloads the device resolves paths by it. */
+  @Test
+  @SuppressWarnings("restricted") // calls a native function of the device
+  void pathsOfDevicesBelowSysLeadToTheFabric() throws Throwable {
+    MethodHandle resolve =
+        Linker.nativeLinker()
+            .downcallHandle(
+                SymbolLookup.libraryLookup(System.getenv("EP4J_IB_LIBRARY"), Arena.global())
+                    .findOrThrow("realpath"),
+                FunctionDescriptor.of(
+                    ValueLayout.ADDRESS, ValueLayout.ADDRESS, ValueLayout.ADDRESS));
+    String devices = "/class/infiniband/" + SoftVerbs.PREFIX + "a0/";
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment resolved = arena.allocate(4096); // PATH_MAX
+      MemorySegment path = arena.allocateFrom("/sys" + devices + "ports/../device");
+      assertThat(((MemorySegment) resolve.invokeExact(path, resolved)).address())
+          .isEqualTo(resolved.address());
+      assertThat(resolved.getString(0))
+          .isEqualTo(
+              Path.of(System.getenv("SYSFS_PATH") + devices + "device").toRealPath().toString());
+      MemorySegment other = arena.allocateFrom("/sys/class/../class");
+      resolve.invoke(other, resolved);
+      assertThat(resolved.getString(0)).isEqualTo("/sys/class");
     }
   }
 

@@ -58,6 +58,9 @@ int postReceive(QueuePair* pair, ReceiveRequest* request, ReceiveRequest** refus
 
 }  // namespace
 
+// For children that share pages with a NIC; here there is none.
+EXPORT int ibv_fork_init() { return 0; }
+
 EXPORT DeviceObject** ibv_get_device_list(int* count) {
   const char* directory = getenv("SYSFS_PATH");
   std::vector<std::string> names =
@@ -107,7 +110,7 @@ EXPORT int ibv_close_device(ContextObject* context) {
   return 0;
 }
 
-EXPORT int ibv_query_device(ContextObject*, DeviceAttributes* to) {
+EXPORT int ibv_query_device(ContextObject* context, DeviceAttributes* to) {
   memset(to, 0, sizeof(*to));
   to->maxRegion = UINT64_MAX;
   to->maxPairs = MAX_PAIRS;
@@ -121,6 +124,9 @@ EXPORT int ibv_query_device(ContextObject*, DeviceAttributes* to) {
   to->maxShared = MAX_PAIRS;
   to->maxSharedReceives = MAX_REQUESTS;
   to->maxSharedPieces = 1;
+  for (const Port& port : Engine::get().ports.all) {
+    to->ports += port.device == context->device->name;
+  }
   return 0;
 }
 
@@ -176,8 +182,9 @@ static MemoryObject* registerFor(DomainObject* domain, uint64_t address, uint64_
   return &made->object;
 }
 
+// Memory of GPUs, too, as with the kernel module that gives NICs their pages.
 EXPORT MemoryObject* ibv_reg_mr(DomainObject* domain, uint64_t address, size_t bytes, int access) {
-  return registerFor(domain, address, bytes, access, false);
+  return registerFor(domain, address, bytes, access, isGpuMemory(address));
 }
 
 // Requests name the memory by the address that the GPU has for it, so the file is not needed.

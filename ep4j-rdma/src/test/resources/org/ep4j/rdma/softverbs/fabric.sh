@@ -26,7 +26,7 @@ break_pair() {
 
 make_port() {
   port=$1/class/infiniband/soft_$4/ports/1
-  mkdir -p "$port/gids" "$port/gid_attrs/types" "$port/hw_counters"
+  mkdir -p "$port/gids" "$port/gid_attrs/types" "$port/hw_counters" "$1/class/infiniband/soft_$4/device"
   put "$port/state" "4: ACTIVE"
   put "$port/cable" "loss 0 delay 0 rate 0"
   put "$port/refuse" 0

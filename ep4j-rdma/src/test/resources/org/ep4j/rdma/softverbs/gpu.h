@@ -1,4 +1,4 @@
-// Memory of GPUs through the CUDA driver, which is loaded when the first dma-buf is registered.
+// Memory of GPUs through the CUDA driver, which is loaded when the first memory is registered.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 namespace soft {
 
 constexpr uint32_t MAX_REQUESTS = 16384;
-constexpr uint32_t MAX_ENTRIES = 1 << 22;
+constexpr uint32_t MAX_ENTRIES = 1 << 18;
 constexpr uint32_t MAX_INLINE = 220;
 constexpr uint32_t MAX_BYTES = 1u << 31;
 
