@@ -20,7 +20,9 @@ def nvfp4_scales(scales: torch.Tensor) -> torch.Tensor:
     missing = -rows % _TILE_ROWS
     if missing:
         source = torch.nn.functional.pad(source, (0, 0, 0, missing))
-    tiles = source.reshape(experts, (rows + missing) // _TILE_ROWS, 4, 32, width // 4, 4)
+    # Four scales are a word: a copy of words takes a quarter of the time of one of bytes.
+    words = source.contiguous().view(torch.int32)
+    tiles = words.reshape(experts, (rows + missing) // _TILE_ROWS, 4, 32, width // 4)
     # In memory: expert, tile of rows, tile of scales, row of 32, row of 4, scale.
-    ordered = tiles.permute(0, 1, 4, 3, 2, 5).contiguous()
+    ordered = tiles.permute(0, 1, 4, 3, 2).contiguous().unsqueeze(5).view(torch.uint8)
     return as_fp8(ordered).permute(3, 4, 1, 5, 2, 0)
