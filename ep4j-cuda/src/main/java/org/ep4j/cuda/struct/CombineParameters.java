@@ -13,7 +13,7 @@ public final class CombineParameters extends Struct {
   /** [tokens, top_k]. */
   public final Pointer routes = pointer("const u64*", "routes");
 
-  /** [ranks, ranks] rows, then [ranks] row limits, then [ranks] tokens. */
+  /** [ranks + 4, ranks], see common/row_matrix.cuh. */
   public final Pointer matrix = pointer("const u32*", "matrix");
 
   /** EXPERT_MAJOR: [flat rows, top_k]; else null. */

@@ -53,9 +53,7 @@ public final class DispatchParameters extends Struct {
   /** FLAT: [ranks, tokens] tokens that go to each rank. */
   public final Pointer lists = pointer("u32*", "lists");
 
-  /**
-   * [ranks, ranks] rows from each rank to each rank, then [ranks] row limits, then [ranks] tokens.
-   */
+  /** [ranks + 4, ranks], see common/row_matrix.cuh. */
   public final Pointer matrix = pointer("u32*", "matrix");
 
   /** FLAT: [1] rows that arrived. */
@@ -139,8 +137,8 @@ public final class DispatchParameters extends Struct {
   public final Pointer entries = pointer("u64*", "entries");
 
   /**
-   * EXPERT_MAJOR: [ranks + 1] start of each rank's experts in the list that follows, then that
-   * list: experts by rank and local number.
+   * [ranks + 1] start of each rank's experts in the list that follows, then that list: experts by
+   * rank and local number.
    */
   public final Pointer order = pointer("const u32*", "order");
 

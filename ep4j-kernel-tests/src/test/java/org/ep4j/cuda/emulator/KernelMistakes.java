@@ -90,8 +90,8 @@ final class KernelMistakes {
             "an overflow names a number of rows that does not suffice for all ranks",
             "dispatch_world",
             "dispatch/totals.cuh",
-            "needed > limit && needed > max_needed",
-            "needed > limit && max_needed == 0",
+            "max_needed == largest ? overflow_rank",
+            "max_needed > 0 ? overflow_rank",
             "rank without room"),
         new Mistake(
             "made once: `done` is published before receiving blocks have read the counts",
@@ -194,9 +194,9 @@ final class KernelMistakes {
         new Mistake(
             "made once: rows that are not pushed take up space in the return buffer",
             "combine_world",
-            "combine/return_layout.cuh",
-            "i / me == i % me ? 0 : rows",
-            "rows",
+            "dispatch/finish.cuh",
+            "h == r ? 0 : p.matrix",
+            "p.matrix",
             "at a bad address|the sum of token"),
         new Mistake(
             "the sum of own experts is not rounded as if it had travelled",
@@ -337,6 +337,20 @@ final class KernelMistakes {
             "    if (is_live(p, r) && !aborted(w)) {",
             "    if (r < blockDim.x && is_live(p, r) && !aborted(w)) {",
             "has not waited for `done`"),
+        new Mistake(
+            "a cached dispatch forgets the rows of the ranks before this one",
+            "dispatch_world",
+            "dispatch/layout.cuh",
+            "matrix_row(p, ROW_BEFORE)[r] + first;",
+            "first;",
+            "row \\d+|slot"),
+        new Mistake(
+            "ranks that share a warp add up each other's groups",
+            "dispatch_world",
+            "dispatch/expert_layout.cuh",
+            "end += lane >= step ? before : 0;\n    }\n    end += start;",
+            "end += lane_id() >= step ? before : 0;\n    }\n    end += start;",
+            "row|rows|group"),
         new Mistake(
             "each block charges its own wait for a late rank",
             "observation_world",

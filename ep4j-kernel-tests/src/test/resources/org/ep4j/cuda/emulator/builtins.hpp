@@ -131,6 +131,11 @@ inline u32 __reduce_min_sync(u32 mask, u32 mine) {
   return (u32)*std::min_element(all, all + 32);
 }
 
+inline u32 __reduce_max_sync(u32 mask, u32 mine) {
+  const u64* all = emulator::exchange(mask, mine, "__reduce_max_sync");
+  return (u32)*std::max_element(all, all + 32);
+}
+
 inline bool __syncthreads_or(bool mine) { return emulator::meet_block(mine); }
 inline void __syncthreads() { emulator::meet_block(false); }
 

@@ -236,7 +236,7 @@ class Dispatching {
     p.top_k = handle.routing.top_k;
     p.routes = memory.allocate<u64>(choices, "routes", (int)r);
     p.lists = memory.allocate<u32>(world.ranks * p.tokens, "lists", (int)r);
-    p.matrix = memory.allocate<u32>(world.ranks * (world.ranks + 2), "matrix", (int)r);
+    p.matrix = memory.allocate<u32>(world.ranks * (world.ranks + 4), "matrix", (int)r);
     p.flat_rows = memory.allocate<u32>(1, "flat_rows", (int)r);
     p.group_starts = memory.allocate<u32>(local + 1, "group_starts", (int)r);
     p.group_rows = memory.allocate<u32>(local, "group_rows", (int)r);

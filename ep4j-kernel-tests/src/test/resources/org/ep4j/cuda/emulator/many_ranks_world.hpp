@@ -87,7 +87,7 @@ inline void start_dispatch(ManyRanks& world) {
   p.done_offset = world.done_offset;
   p.cached = 1;
   p.matrix = world.machine.memory.zeroed<std::remove_pointer_t<decltype(p.matrix)>>(
-      (size_t)world.ranks * world.ranks, "matrix", 0);
+      (size_t)world.ranks * (world.ranks + 4), "matrix", 0);
   p.receipt = Receipt{1, world.completed};
   Launch launch;
   launch.name = "cached dispatch without rows";

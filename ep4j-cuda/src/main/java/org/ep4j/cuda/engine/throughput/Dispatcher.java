@@ -142,6 +142,7 @@ final class Dispatcher {
     p.experts.set(context.config.experts());
     p.localExperts.set(context.placement.localExperts(context.rank));
     p.placement.set(context.owners.address());
+    p.order.set(context.owners.address() + (long) context.config.experts() * Integer.BYTES);
     p.readyOffset.set(layout.ready);
     p.doneOffset.set(layout.done);
     p.countsOffset.set(layout.counts);
@@ -163,7 +164,6 @@ final class Dispatcher {
     p.arrivalsOffset.set(layout.arrivals);
     p.metadataOffset.set(layout.returnBuffer);
     p.receiveSlots.set(layout.receiveSlots);
-    p.order.set(context.owners.address() + (long) context.config.experts() * Integer.BYTES);
     p.tileWarps.set(tileWarps);
   }
 

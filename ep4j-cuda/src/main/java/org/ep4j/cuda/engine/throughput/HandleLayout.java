@@ -66,7 +66,7 @@ public final class HandleLayout {
     routes = 0;
     lists = align(routes + tokens * config.topK() * Long.BYTES);
     matrix = align(lists + ranks * tokens * Integer.BYTES);
-    flatRows = align(matrix + (ranks + 2) * ranks * Integer.BYTES);
+    flatRows = align(matrix + (ranks + 4) * ranks * Integer.BYTES);
     targets = flatRows + ALIGNMENT;
     groupStarts = align(targets + tokens * config.topK() * Integer.BYTES);
     groupRows = align(groupStarts + (local + 1) * Integer.BYTES);

@@ -1,6 +1,7 @@
 // Parameters of a combine (org.ep4j.cuda.struct.CombineParameters).
 #pragma once
 #include "common/kernel_lifecycle.cuh"
+#include "common/row_matrix.cuh"
 #include "common/rows.cuh"
 #include "structs/combine_parameters.cuh"
 

@@ -116,19 +116,21 @@ struct ReturnLayout {
         own_return_row(push_first + 4 * p.ranks),
         region(p.peers[p.rank]) {}
 
-  // All threads share the sums over pairs of ranks; one warp each takes the two sums over ranks.
+  // All threads; one warp each takes the two sums over ranks.
   __device__ __forceinline__ void fill(const CombineParameters& p) const {
     const u32* matrix = p.matrix;
     u32 ranks = (u32)p.ranks;
     u32 me = (u32)p.rank;
     for (u32 r = threadIdx.x; r < ranks; r += blockDim.x) {
-      push_return_row[r] = 0;
-      own_first[r] = 0;
+      own_first[r] = matrix_row(p, ROW_BEFORE)[r];
+      push_return_row[r] = matrix_row(p, ROW_RETURNS)[r];
     }
+    // Orders nothing. Without it nvcc 13.0 checks for divergence in the adding loop of pulls, which are in the same
+    // kernel (combine.cu), and they take 4 to 9 % longer.
     __syncthreads();
     u32 warps = blockDim.x >> 5;
     if (warp_id() == warps - 1) {
-      u32 limit = matrix[ranks * ranks + me];
+      u32 limit = matrix_row(p, ROW_LIMITS)[me];
       scan_loaded(
           ranks, [&](u32 s) { return matrix[s * ranks + me]; },
           [&](u32 s, u32 before, u32 rows) {
@@ -141,14 +143,6 @@ struct ReturnLayout {
           ranks, [&](u32 h) { return h == me ? 0 : matrix[me * ranks + h]; },
           [&](u32 h, u32 before, u32) { own_return_row[h] = before; });
     }
-    for_each_loaded(
-        me * ranks, threadIdx.x, blockDim.x, [&](u32 i) { return matrix[i]; },
-        [&](u32 i, u32 rows) { atomicAdd(&own_first[i % ranks], rows); });
-    // Rows of rank r at the ranks before this one.
-    for_each_loaded(
-        ranks * me, threadIdx.x, blockDim.x,
-        [&](u32 i) { return matrix[i / me * ranks + i % me]; },
-        [&](u32 i, u32 rows) { atomicAdd(&push_return_row[i / me], i / me == i % me ? 0 : rows); });
     __syncthreads();
   }
 };
@@ -174,12 +168,10 @@ struct RowGroups {
   u32 source = 0;
   u32 group = 0;
 
+  // All lanes.
   __device__ __forceinline__ RowGroups(const CombineParameters& p, const ReturnLayout& return_layout, const WaitContext& w)
       : p(p), return_layout(return_layout), taken(&w.control->senders), receivers(return_layout.receivers(p)) {
-    u32 largest = 0;
-    for (u32 r = 0; r < p.ranks; r++) {
-      largest = max(largest, return_layout.push_rows[r]);
-    }
+    u32 largest = largest_of(return_layout.push_rows, (u32)p.ranks);
     jobs = (largest + GROUP - 1) / GROUP * receivers;
   }
 

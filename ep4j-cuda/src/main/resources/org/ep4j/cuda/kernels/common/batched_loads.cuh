@@ -5,9 +5,8 @@
 
 // Loads `n` values, round robin over `threads` threads, and passes each to `use` with its number. A
 // thread issues several loads before it uses the first, so that it waits once for all of them.
-template <class Load, class Use>
+template <u32 UNROLL = 4, class Load, class Use>
 __device__ __forceinline__ void for_each_loaded(u32 n, u32 thread, u32 threads, Load load, Use use) {
-  constexpr u32 UNROLL = 4;
   for (u32 first = thread; first < n; first += UNROLL * threads) {
     decltype(load(0u)) held[UNROLL];
 #pragma unroll
@@ -22,6 +21,15 @@ __device__ __forceinline__ void for_each_loaded(u32 n, u32 thread, u32 threads, 
       }
     }
   }
+}
+
+// The largest of `n` words; one warp.
+__device__ __forceinline__ u32 largest_of(const u32* words, u32 n) {
+  u32 largest = 0;
+  for (u32 i = lane_id(); i < n; i += 32) {
+    largest = max(largest, words[i]);
+  }
+  return __reduce_max_sync(0xffffffff, largest);
 }
 
 // Calls use(i, sum of the values before i, value i) for each of `n` values; one warp.

@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(512, 1)
     if (p.cached) {
       repeat_totals(p, slots);
     } else {
-      write_totals(p, w, slots);
+      write_totals(p, w, slots, expert_counts);
     }
   }
   if (!__syncthreads_or(aborted(w))) {

@@ -1,6 +1,7 @@
 // Parameters of a dispatch (org.ep4j.cuda.struct.DispatchParameters), and what they stand for.
 #pragma once
 #include "common/kernel_lifecycle.cuh"
+#include "common/row_matrix.cuh"
 #include "structs/dispatch_parameters.cuh"
 
 // Words of `totals`; the ticket is written last.
@@ -53,9 +54,25 @@ __device__ __forceinline__ u32 tokens_word(const DispatchParameters& p) {
 }
 __device__ __forceinline__ u32 count_words(const DispatchParameters& p) { return limit_word(p) + 3; }
 
-// Counters of rank `source` in the region of rank `at`.
+// Counters of rank `source` in a region, or in that of rank `at`.
+__device__ __forceinline__ u64* counts_in(const DispatchParameters& p, char* region, u32 source) {
+  return (u64*)(region + p.counts_offset) + source * count_words(p);
+}
 __device__ __forceinline__ u64* counts_of(const DispatchParameters& p, u32 at, u32 source) {
-  return (u64*)(p.peers[at] + p.counts_offset) + source * count_words(p);
+  return counts_in(p, p.peers[at], source);
+}
+
+// Counter `i` of rank `source`; 0 if the rank is missing.
+__device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const WaitContext& w, u32 source,
+                                          u32 i, bool witness = false) {
+  return !publishes_counts(p, source) ? 0
+         : wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source, writer_for(p, source), witness);
+}
+
+// The same for a word that was loaded before. The words of a missing rank are of earlier epochs.
+__device__ __forceinline__ u32 count_of(const DispatchParameters& p, const WaitContext& w, u32 source,
+                                        u32 i, u64 seen, bool witness = false) {
+  return tag_is(seen, w.epoch) ? (u32)seen : wait_count(p, w, source, i, witness);
 }
 
 // The words that show a dispatch which ranks of this node have entered.

@@ -46,22 +46,55 @@ struct ExpertGroups {
         rows(starts + local_experts + 1) {}
 };
 
-// Adds the first row of each of a rank's groups to the rows; one warp, 32 experts at a time.
+// Pairs of an expert on all ranks; `before`: those of ranks before this one.
+__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const WaitContext& w, u32 expert,
+                                         u32& before) {
+  constexpr u32 UNROLL = 16;
+  u32 i = (u32)p.ranks + expert;
+  // Once: loads of words are not reordered, so the table of the peers would be read for each of them.
+  const u64* counts = counts_of(p, (u32)p.rank, 0);
+  u32 stride = count_words(p);
+  u32 all = 0;
+  before = 0;
+  for (u32 first = 0; first < p.ranks; first += UNROLL) {
+    u64 seen[UNROLL];
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      seen[j] = first + j < p.ranks ? load_relaxed_system(&counts[(first + j) * stride + i]) : 0;
+    }
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      u32 s = first + j;
+      if (s < p.ranks) {
+        u32 pairs = count_of(p, w, s, i, seen[j]);
+        all += pairs;
+        before += s < p.rank ? pairs : 0;
+      }
+    }
+  }
+  return all;
+}
+
+// Adds the first row of each group to the rows of a rank. `lanes` lanes of a warp, a power of two, serve a rank, as
+// many experts at a time; all lanes, those without a rank with `rank` = ranks.
 __device__ __forceinline__ void place_groups(const DispatchParameters& p, const ExpertGroups& groups,
-                                             const RankSlots& slots, u32 rank) {
-  const u32* experts = p.order + p.ranks + 1 + p.order[rank];
-  u32 count = p.order[rank + 1] - p.order[rank];
-  u32 alignment = slots.alignment[rank];
+                                             const RankSlots& slots, u32 rank, u32 lanes) {
+  bool some = rank < p.ranks;
+  u32 begin = some ? p.order[rank] : 0;
+  u32 count = some ? p.order[rank + 1] - begin : 0;
+  const u32* experts = p.order + p.ranks + 1 + begin;
+  u32 alignment = some ? slots.alignment[rank] : 1;
+  u32 lane = lane_id() % lanes;
   u32 start = 0;
-  for (u32 first = 0; first < count; first += 32) {
-    u32 l = first + lane_id();
+  for (u32 first = 0; __any_sync(0xffffffff, first < count); first += lanes) {
+    u32 l = first + lane;
     u32 expert = l < count ? experts[l] : 0;
     u32 rows = l < count ? groups.total[expert] : 0;
     u32 size = round_up(rows, alignment);
     u32 end = size;
-    for (u32 step = 1; step < 32; step *= 2) {
+    for (u32 step = 1; step < lanes; step *= 2) {
       u32 before = __shfl_up_sync(0xffffffff, end, step);
-      end += lane_id() >= step ? before : 0;
+      end += lane >= step ? before : 0;
     }
     end += start;
     if (l < count) {
@@ -71,9 +104,9 @@ __device__ __forceinline__ void place_groups(const DispatchParameters& p, const 
         groups.rows[l] = rows;
       }
     }
-    start = __shfl_sync(0xffffffff, end, 31);
+    start = __shfl_sync(0xffffffff, end, lane_id() | (lanes - 1));
   }
-  if (is_first_lane()) {
+  if (some && ask_anew(lane) == 0) {
     slots.needed[rank] = start;
     if (rank == p.rank) {
       groups.starts[0] = 0;
@@ -106,8 +139,13 @@ __device__ __forceinline__ void find_groups(const DispatchParameters& p, const W
     atomicAdd(&groups.base[e], before);
   }
   __syncthreads();
-  for (u32 r = warp_id(); r < p.ranks; r += blockDim.x >> 5) {
-    place_groups(p, groups, slots, r);
+  // Ranks that have few experts share a warp.
+  u32 lanes = 1;
+  while (lanes < 32 && lanes * p.ranks < experts) {
+    lanes *= 2;
+  }
+  for (u32 first = threadIdx.x / 32 * 32 / lanes; first < p.ranks; first += blockDim.x / lanes) {
+    place_groups(p, groups, slots, min(first + lane_id() / lanes, (u32)p.ranks), lanes);
   }
   __syncthreads();
 }

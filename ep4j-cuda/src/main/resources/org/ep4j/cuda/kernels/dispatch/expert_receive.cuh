@@ -16,12 +16,10 @@ struct ArrivingSlots {
   const RankSlots& slots;
   u32 jobs;
 
+  // All lanes.
   __device__ __forceinline__ ArrivingSlots(const DispatchParameters& p, const RankSlots& slots)
       : p(p), slots(slots), jobs(0) {
-    u32 largest = 0;
-    for (u32 s = 0; s < p.ranks; s++) {
-      largest = max(largest, slots.arriving[s]);
-    }
+    u32 largest = largest_of(slots.arriving, (u32)p.ranks);
     u32 blocks = (u32)p.push_blocks;
     jobs = (largest + blocks - 1) / blocks * blocks * (u32)p.ranks;
   }

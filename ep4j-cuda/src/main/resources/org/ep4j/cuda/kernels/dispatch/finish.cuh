@@ -43,6 +43,22 @@ __device__ __forceinline__ void publish_done(const DispatchParameters& p, const 
   }
 }
 
+// Writes ROW_RETURNS of the matrix. Warps `first` to the last of a block.
+__device__ __forceinline__ void sum_returns(const DispatchParameters& p, u32 first) {
+  u32 me = (u32)p.rank;
+  u32 warps = blockDim.x >> 5;
+  for (u32 r = warp_id() - first; warp_id() >= first && r < p.ranks; r += warps - first) {
+    u32 sum = 0;
+    for (u32 h = lane_id(); h < me; h += 32) {
+      sum += h == r ? 0 : p.matrix[r * p.ranks + h];
+    }
+    sum = __reduce_add_sync(0xffffffff, sum);
+    if (is_first_lane()) {
+      matrix_row(p, ROW_RETURNS)[r] = sum;
+    }
+  }
+}
+
 struct NoWork {
   __device__ __forceinline__ void operator()() const {}
 };
@@ -64,6 +80,10 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const WaitCo
   // first could wait for each other.
   for (u32 r = threadIdx.x; !done_published && r < p.ranks; r += blockDim.x) {
     publish_done(p, w, r);
+  }
+  // Here, where other ranks are awaited, by warps that await none of them.
+  if (!p.cached) {
+    sum_returns(p, min((u32)(p.ranks + 31) / 32, (blockDim.x >> 5) - 1));
   }
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
     if (is_live(p, r) && !aborted(w)) {

@@ -215,17 +215,24 @@ __device__ __forceinline__ void mark_unused(const DispatchParameters& p, u32 fro
 // the ranks from `first` to `end`.
 __device__ __forceinline__ void write_metadata(const DispatchParameters& p, const RankSlots& slots, u32 first,
                                           u32 end, u32 moving) {
-  u32 thread = threadIdx.x - moving * 32;
-  u32 threads = blockDim.x - moving * 32;
-  for (u32 i = 0; i < end - first; i++) {
+  // Teams of warps serve ranks side by side: with many ranks a run has few rows, and takes as long as their words
+  // need to arrive.
+  u32 warps = (blockDim.x >> 5) - moving;
+  u32 teams = min(warps, end - first);
+  u32 warp = warp_id() - moving;
+  u32 team = warp % teams;
+  u32 thread_of_team = warp / teams * 32 + lane_id();
+  u32 threads_of_team = (warps - team + teams - 1) / teams * 32;
+  for (u32 i = team; i < end - first; i += teams) {
     u32 to = first + ((u32)p.rank - first + 1 + blockIdx.x + i) % (end - first);
     u32 room = slots.limit[to] > slots.base[to] ? slots.limit[to] - slots.base[to] : 0;
     u32 rows = min(slots.rows[to], room);
     if (rows > 0) {
-      write_run_metadata(p, to, slots.earlier[to], slots.base[to], rows, thread, threads);
+      write_run_metadata(p, to, slots.earlier[to], slots.base[to], rows, thread_of_team, threads_of_team);
     }
   }
   if (p.fixed_rows) {
-    mark_unused(p, *slots.received, blockIdx.x * threads + thread, gridDim.x * threads);
+    u32 threads = warps * 32;
+    mark_unused(p, *slots.received, blockIdx.x * threads + threadIdx.x - moving * 32, gridDim.x * threads);
   }
 }

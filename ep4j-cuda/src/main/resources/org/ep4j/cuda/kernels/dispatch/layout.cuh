@@ -87,11 +87,13 @@ __device__ __forceinline__ void count_token_range(const DispatchParameters& p, c
     if (mine) {
       u64* routes = p.routes + (u64)token * p.top_k;
       u32 n = 0;
-      for (u32 r = 0; r < p.ranks; r++) {
-        if (tiles.has(r)) {
-          routes[n++] = pack_route(r, tiles.number(r));
-        }
-      }
+      for_each_loaded<8>(
+          (u32)p.ranks, 0, 1, [&](u32 r) { return tiles.has(r); },
+          [&](u32 r, bool has) {
+            if (has) {
+              routes[n++] = pack_route(r, tiles.number(r));
+            }
+          });
       while (n < p.top_k) {
         routes[n++] = NO_ROUTE;
       }
@@ -129,25 +131,14 @@ __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const 
                 : i == limit_word(p)     ? (u32)p.limit
                 : i == alignment_word(p) ? (u32)p.alignment
                                          : (u32)p.tokens;
-    for (u32 to = lane_id(); to < p.ranks; to += 32) {
-      if (is_live(p, to)) {
-        store_relaxed_system(&counts_of(p, to, p.rank)[i], tagged(w.epoch, value));
-      }
-    }
+    for_each_loaded(
+        (u32)p.ranks, lane_id(), 32, [&](u32 to) { return p.peers[to]; },
+        [&](u32, char* region) {
+          if (region != nullptr) {
+            store_relaxed_system(&counts_in(p, region, (u32)p.rank)[i], tagged(w.epoch, value));
+          }
+        });
   }
-}
-
-// Counter `i` of rank `source`; 0 if the rank is missing.
-__device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const WaitContext& w, u32 source,
-                                          u32 i, bool witness = false) {
-  return !publishes_counts(p, source) ? 0
-         : wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source, writer_for(p, source), witness);
-}
-
-// The same for a word that was loaded before. The words of a missing rank are of earlier epochs.
-__device__ __forceinline__ u32 count_of(const DispatchParameters& p, const WaitContext& w, u32 source,
-                                        u32 i, u64 seen, bool witness = false) {
-  return tag_is(seen, w.epoch) ? (u32)seen : wait_count(p, w, source, i, witness);
 }
 
 // Number of sending blocks before this one; 0 if this block does not send.
@@ -194,91 +185,92 @@ struct RankSlots {
     }
     __syncthreads();
   }
-
-  // Counts the rows that rank `source` sends to rank `target`; once for each pair of ranks.
-  __device__ __forceinline__ void add(const DispatchParameters& p, u32 source, u32 target, u32 count) const {
-    atomicAdd(&needed[target], count);
-    if (source < p.rank) {
-      atomicAdd(&base[target], count);
-    }
-    if (target == p.rank) {
-      arriving[source] = count;
-      atomicAdd(received, count);
-    }
-  }
 };
-
-// Takes a counter of a rank: its rows to a rank, its limit or its alignment. One thread.
-__device__ __forceinline__ void take_count(const DispatchParameters& p, const RankSlots& slots,
-                                           const Tiles& tiles, u32 max_slots, u32 rank, u32 word,
-                                           u32 value) {
-  u32 ranks = (u32)p.ranks;
-  if (word < ranks) {
-    slots.add(p, rank, word, value);
-    if (blockIdx.x == 0) {
-      p.matrix[rank * ranks + word] = value;
-    }
-  } else if (word == limit_word(p)) {
-    u32 limit = max_slots > 0 ? max_slots : value;
-    slots.rows[rank] = tiles.running[rank];
-    slots.limit[rank] = limit;
-    slots.accepted[rank] = value;
-    if (blockIdx.x == 0) {
-      p.matrix[ranks * ranks + rank] = limit;
-    }
-  } else {
-    slots.alignment[rank] = max(1u, value);  // a missing rank publishes none and receives no rows
-  }
-}
 
 // All blocks: waits for the row counts between all ranks; block 0 writes them into the handle. A
 // rank has `max_slots` slots; if that is 0, as many as its published limit.
+//
+// The words of all ranks, and of the earlier blocks of this rank, have columns: rows to a rank, limits,
+// alignments. Several threads share a column, each with several loads under way.
 __device__ __forceinline__ void find_slots(const DispatchParameters& p, const WaitContext& w,
                                            const RankSlots& slots, const Tiles& tiles, u32 max_slots) {
   u32 ranks = (u32)p.ranks;
   u32 words = ranks + (u32)p.experts;
+  u32 columns = ranks + 2;
+  u32 parts = max(1u, blockDim.x / columns);
+  const u64* counts = counts_of(p, (u32)p.rank, 0);
+  u32 stride = count_words(p);
   slots.clear(ranks);
-  // In one pass, so that a thread waits once: the words of the earlier blocks of this rank; then of
-  // each rank its rows to all ranks, its limit, its alignment.
-  u32 of_blocks = earlier_blocks(p) * ranks;
-  u32 of_rank = ranks + 2;
-  auto block_word = [&](u32 i) { return &p.block_counts[i / ranks * words + i % ranks]; };
-  auto rank_word = [&](u32 i) { return i % of_rank < ranks ? i % of_rank : limit_word(p) + i % of_rank - ranks; };
-  for_each_loaded(
-      of_blocks + ranks * of_rank, threadIdx.x, blockDim.x,
-      [&](u32 i) {
-        u32 r = i - of_blocks;
-        return load_relaxed_system(i < of_blocks ? block_word(i) : &counts_of(p, (u32)p.rank, r / of_rank)[rank_word(r)]);
-      },
-      [&](u32 i, u64 seen) {
-        if (i < of_blocks) {
-          u32 rows = tag_is(seen, w.epoch) ? (u32)seen : wait_tagged(w, block_word(i), PHASE_BLOCKS, 0, NO_WRITER, false);
-          atomicAdd(&slots.earlier[i % ranks], rows);
-          atomicAdd(&slots.base[i % ranks], rows);
-        } else {
-          u32 r = i - of_blocks;
-          u32 word = rank_word(r);
+  for (u32 i = threadIdx.x; i < columns * parts; i += blockDim.x) {
+    u32 column = i % columns;
+    u32 word = column < ranks ? column : limit_word(p) + column - ranks;
+    u32 needed = 0;
+    u32 before = 0;
+    u32 earlier = 0;
+    for_each_loaded(
+        ranks + (column < ranks ? earlier_blocks(p) : 0), i / columns, parts,
+        [&](u32 from) {
+          return load_relaxed_system(from < ranks ? &counts[from * stride + word]
+                                                  : &p.block_counts[(from - ranks) * words + word]);
+        },
+        [&](u32 from, u64 seen) {
+          if (from >= ranks) {
+            earlier += tag_is(seen, w.epoch)
+                           ? (u32)seen
+                           : wait_tagged(w, &p.block_counts[(from - ranks) * words + word], PHASE_BLOCKS, 0, NO_WRITER, false);
+            return;
+          }
           bool witness = blockIdx.x == 0 && word == 0;  // of a rank's words the first that a thread awaits
-          take_count(p, slots, tiles, max_slots, r / of_rank, word, count_of(p, w, r / of_rank, word, seen, witness));
-        }
-      });
+          u32 value = count_of(p, w, from, word, seen, witness);
+          if (column < ranks) {
+            needed += value;
+            before += from < p.rank ? value : 0;
+            if (column == p.rank) {
+              slots.arriving[from] = value;
+            }
+            if (blockIdx.x == 0) {
+              p.matrix[from * ranks + column] = value;
+            }
+          } else if (word == limit_word(p)) {
+            slots.rows[from] = tiles.running[from];
+            slots.limit[from] = max_slots > 0 ? max_slots : value;
+            slots.accepted[from] = value;
+          } else {
+            slots.alignment[from] = max(1u, value);  // a missing rank publishes none and receives no rows
+          }
+        });
+    if (column < ranks) {
+      atomicAdd(&slots.needed[column], needed);
+      atomicAdd(&slots.base[column], before + earlier);
+      atomicAdd(&slots.earlier[column], earlier);
+    }
+  }
+  __syncthreads();
+  if (is_first_thread()) {
+    *slots.received = slots.needed[p.rank];
+  }
+  for (u32 d = threadIdx.x; blockIdx.x == 0 && d < ranks; d += blockDim.x) {
+    matrix_row(p, ROW_LIMITS)[d] = slots.limit[d];
+    matrix_row(p, ROW_BEFORE)[d] = slots.base[d];  // no block is earlier
+  }
   __syncthreads();
 }
 
-// The same as find_slots from the handle of an earlier dispatch; blocks get equal parts.
+// The same from the handle of an earlier dispatch, for what a cached dispatch needs; blocks get equal
+// parts.
 __device__ __forceinline__ void restore_slots(const DispatchParameters& p, const RankSlots& slots) {
   u32 ranks = (u32)p.ranks;
   slots.clear(ranks);
-  for_each_loaded(
-      ranks * ranks, threadIdx.x, blockDim.x, [&](u32 i) { return p.matrix[i]; },
-      [&](u32 i, u32 rows) { slots.add(p, i / ranks, i % ranks, rows); });
-  for (u32 d = threadIdx.x; d < ranks; d += blockDim.x) {
-    u64 all = p.matrix[p.rank * ranks + d];
+  for (u32 r = threadIdx.x; r < ranks; r += blockDim.x) {
+    u32 arriving = p.matrix[r * ranks + p.rank];
+    u64 all = p.matrix[p.rank * ranks + r];
     u32 first = all * blockIdx.x / gridDim.x;
-    slots.earlier[d] = first;
-    atomicAdd(&slots.base[d], first);
-    slots.rows[d] = all * (blockIdx.x + 1) / gridDim.x - first;
-    slots.limit[d] = p.matrix[ranks * ranks + d];
+    slots.arriving[r] = arriving;
+    atomicAdd(slots.received, arriving);
+    slots.earlier[r] = first;
+    slots.base[r] = matrix_row(p, ROW_BEFORE)[r] + first;
+    slots.rows[r] = all * (blockIdx.x + 1) / gridDim.x - first;
+    slots.limit[r] = matrix_row(p, ROW_LIMITS)[r];
   }
   __syncthreads();
 }

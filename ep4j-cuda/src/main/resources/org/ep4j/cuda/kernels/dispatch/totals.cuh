@@ -35,56 +35,31 @@ __device__ __forceinline__ void write_expert_counts(const DispatchParameters& p,
   count_tokens((Control*)p.peers[p.rank], p.ranks, l, rows);
 }
 
-// Pairs of an expert on all ranks; `before`: those of ranks before this one.
-__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const WaitContext& w, u32 expert,
-                                         u32& before) {
-  constexpr u32 UNROLL = 16;
-  u32 i = (u32)p.ranks + expert;
-  u32 all = 0;
-  before = 0;
-  for (u32 first = 0; first < p.ranks; first += UNROLL) {
-    u64 seen[UNROLL];
-#pragma unroll
-    for (u32 j = 0; j < UNROLL; j++) {
-      seen[j] = first + j < p.ranks ? load_relaxed_system(&counts_of(p, p.rank, first + j)[i]) : 0;
-    }
-#pragma unroll
-    for (u32 j = 0; j < UNROLL; j++) {
-      u32 s = first + j;
-      if (s < p.ranks) {
-        u32 pairs = count_of(p, w, s, i, seen[j]);
-        all += pairs;
-        before += s < p.rank ? pairs : 0;
-      }
-    }
-  }
-  return all;
-}
-
 // All threads of block 0, after their own writes for the host. `received`: rows that this rank
 // receives.
 __device__ __forceinline__ void publish_totals(const DispatchParameters& p, const WaitContext& w,
                                           const RankSlots& slots, u32 received) {
-  if (is_first_thread()) {
+  if (warp_id() == 0) {
     // Of the ranks without room for their rows, the rank that needs the most: its number suffices
     // for all.
-    u32 overflow_rank = p.ranks;
     u32 max_needed = 0;
-    u32 room = 0;
-    for (u32 r = 0; r < p.ranks; r++) {
-      const u32 limit = slots.accepted[r];
-      const u32 needed = slots.needed[r];
-      if (needed > limit && needed > max_needed) {
-        overflow_rank = r;
+    u32 overflow_rank = (u32)p.ranks;
+    for (u32 r = lane_id(); r < p.ranks; r += 32) {
+      u32 needed = slots.needed[r];
+      if (needed > slots.accepted[r] && needed > max_needed) {
         max_needed = needed;
-        room = limit;
+        overflow_rank = r;
       }
     }
-    p.totals[TOTAL_NEEDED] = slots.needed[p.rank];
-    p.totals[TOTAL_RECEIVED] = received;
-    p.totals[TOTAL_OVERFLOW_RANK] = overflow_rank;
-    p.totals[TOTAL_OVERFLOW_NEEDED] = max_needed;
-    p.totals[TOTAL_OVERFLOW_LIMIT] = room;
+    u32 largest = __reduce_max_sync(0xffffffff, max_needed);
+    overflow_rank = __reduce_min_sync(0xffffffff, max_needed == largest ? overflow_rank : (u32)p.ranks);
+    if (is_first_lane()) {
+      p.totals[TOTAL_NEEDED] = slots.needed[p.rank];
+      p.totals[TOTAL_RECEIVED] = received;
+      p.totals[TOTAL_OVERFLOW_RANK] = overflow_rank;
+      p.totals[TOTAL_OVERFLOW_NEEDED] = largest;
+      p.totals[TOTAL_OVERFLOW_LIMIT] = largest > 0 ? slots.accepted[overflow_rank] : 0;
+    }
   }
   // The barrier and the release order all threads' writes for the host before the ticket.
   __syncthreads();
@@ -107,14 +82,25 @@ __device__ __forceinline__ void write_rank_offsets(const DispatchParameters& p, 
   }
 }
 
-// FLAT; all threads of block 0.
+// FLAT; all threads of block 0. `pairs` [local_experts] in shared memory.
 __device__ __forceinline__ void write_totals(const DispatchParameters& p, const WaitContext& w,
-                                             const RankSlots& slots) {
-  for (u32 e = threadIdx.x; e < p.experts; e += blockDim.x) {
-    if (p.placement[e] >> 16 == p.rank) {
-      u32 before;
-      write_expert_counts(p, p.placement[e] & 0xffff, sum_ranks(p, w, e, before));
-    }
+                                             const RankSlots& slots, u32* pairs) {
+  u32 local = (u32)p.local_experts;
+  const u32* experts = p.order + p.ranks + 1 + p.order[p.rank];
+  const u64* counts = counts_of(p, (u32)p.rank, 0);
+  u32 stride = count_words(p);
+  for (u32 l = threadIdx.x; l < local; l += blockDim.x) {
+    pairs[l] = 0;
+  }
+  __syncthreads();
+  auto word = [&](u32 i) { return (u32)p.ranks + experts[i % local]; };
+  for_each_loaded(
+      local * (u32)p.ranks, threadIdx.x, blockDim.x,
+      [&](u32 i) { return load_relaxed_system(&counts[i / local * stride + word(i)]); },
+      [&](u32 i, u64 seen) { atomicAdd(&pairs[i % local], count_of(p, w, i / local, word(i), seen)); });
+  __syncthreads();
+  for (u32 l = threadIdx.x; l < local; l += blockDim.x) {
+    write_expert_counts(p, l, pairs[l]);
   }
   write_rank_offsets(p, slots);
   publish_totals(p, w, slots, *slots.received);

@@ -68,7 +68,7 @@ __device__ __forceinline__ void combine_by_experts(const CombineParameters& p) {
   u64 words = schedule_words - (u32*)shared + ChunkSchedule::words(world.partners);
   publish_places(p, w);
   ChunkSchedule schedule(world, schedule_words, p.tokens, p.chunk_tokens,
-                         [&](u32 rank) { return p.matrix[p.ranks * (p.ranks + 1) + rank]; });
+                         [&](u32 rank) { return matrix_row(p, ROW_TOKENS)[rank]; });
   ReadableRows readable(shared, p.ranks);
   Decision decision = await_places(p, w, 16 / T::ELEMENTS, readable);
   if (decision == PUSH) {

@@ -48,7 +48,7 @@ __device__ __forceinline__ void internode_combine(const CombineParameters& p) {
 
   publish_rows_ready(p, w);
   ChunkSchedule schedule(world, schedule_words, p.tokens, p.chunk_tokens,
-                  [&](u32 rank) { return p.matrix[p.ranks * (p.ranks + 1) + rank]; });
+                  [&](u32 rank) { return matrix_row(p, ROW_TOKENS)[rank]; });
   InternodeReturnLayout return_layout(return_words, p.ranks, world);
   return_layout.fill(p, world, schedule);
   u32 warp = warp_id();

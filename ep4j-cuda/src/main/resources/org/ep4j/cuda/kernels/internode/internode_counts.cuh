@@ -102,6 +102,6 @@ __device__ __forceinline__ void import_internode_counts(const DispatchParameters
 // find_slots.
 __device__ __forceinline__ void save_tokens(const DispatchParameters& p, const WaitContext& w) {
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-    p.matrix[p.ranks * (p.ranks + 1) + r] = wait_count(p, w, r, tokens_word(p));
+    matrix_row(p, ROW_TOKENS)[r] = wait_count(p, w, r, tokens_word(p));
   }
 }

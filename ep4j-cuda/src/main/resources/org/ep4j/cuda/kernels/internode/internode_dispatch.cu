@@ -69,12 +69,12 @@ __global__ void __launch_bounds__(512, 1)
     refuse_overflow(p, slots);
     resolve_token_range(p, token_range, slots);
     if (blockIdx.x == 0) {
-      write_totals(p, w, slots);
+      write_totals(p, w, slots, expert_counts);
       save_tokens(p, w);
     }
   }
   ChunkSchedule schedule(world, schedule_words, p.tokens, p.chunk_tokens, [&](u32 rank) {
-    return p.cached ? p.matrix[p.ranks * (p.ranks + 1) + rank]
+    return p.cached ? matrix_row(p, ROW_TOKENS)[rank]
                     : wait_count(p, w, rank, tokens_word(p));
   });
   if (!__syncthreads_or(aborted(w))) {

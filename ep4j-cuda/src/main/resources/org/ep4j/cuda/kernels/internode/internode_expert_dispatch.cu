@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(512, 1)
   }
   find_arrivals(p, slots);
   ChunkSchedule schedule(world, schedule_words, p.tokens, p.chunk_tokens, [&](u32 rank) {
-    return p.cached ? p.matrix[p.ranks * (p.ranks + 1) + rank]
+    return p.cached ? matrix_row(p, ROW_TOKENS)[rank]
                     : wait_count(p, w, rank, tokens_word(p));
   });
   __shared__ u32 written[16];  // index: sending warp

@@ -90,7 +90,7 @@ struct ChunkReturner {
     u32 q = schedule.senders[g];
     const InternodePartner& partner = world.partner[q];
     u64 number = world.sent[q] + c;
-    u64 tokens = p.matrix[p.ranks * (p.ranks + 1) + partner.rank];
+    u64 tokens = matrix_row(p, ROW_TOKENS)[partner.rank];
     if (!wait_credit(world, w, q, number)) {
       return false;
     }

@@ -69,7 +69,7 @@ struct InternodeReturnLayout {
       first[i] = 0;
     }
     if (warp_id() == (blockDim.x >> 5) - 1) {
-      u32 limit = matrix[ranks * ranks + p.rank];
+      u32 limit = matrix_row(p, ROW_LIMITS)[p.rank];
       scan_loaded(
           ranks, [&](u32 s) { return matrix[s * ranks + p.rank]; },
           [&](u32 s, u32 before, u32 rows) {
