@@ -56,6 +56,9 @@ final class DeviceEnd implements AutoCloseable {
   /** Packets whose answers may be on their way, from and to this end; until it is connected. */
   int answers = 16;
 
+  /** Flags of the requests that follow. */
+  int flags = IBV_SEND_SIGNALED;
+
   /** A completion. */
   record Done(long id, int status, int opcode, int immediate) {}
 
@@ -229,7 +232,7 @@ final class DeviceEnd implements AutoCloseable {
     put(request, VerbsLayouts.SEND, "sg_list", piece(call, here, bytes).address());
     put(request, VerbsLayouts.SEND, "num_sge", 1);
     put(request, VerbsLayouts.SEND, "opcode", opcode);
-    put(request, VerbsLayouts.SEND, "send_flags", IBV_SEND_SIGNALED);
+    put(request, VerbsLayouts.SEND, "send_flags", flags);
     put(request, VerbsLayouts.SEND, "imm_data", immediate);
     put(request, VerbsLayouts.SEND, "wr.rdma.remote_addr", there);
     return request;

@@ -20,6 +20,8 @@ import org.junit.jupiter.api.condition.EnabledIf;
     value = "org.ep4j.rdma.softverbs.SoftVerbs#isBuilt",
     disabledReason = "only the Surefire execution soft-verbs has emulated devices, built by g++")
 class ReadsAndAtomicsTest {
+  private static final int IBV_SEND_FENCE = 1;
+
   private static final int MANY = 32;
   private static final VarHandle NUMBER = ValueLayout.JAVA_LONG.varHandle();
 
@@ -213,6 +215,17 @@ class ReadsAndAtomicsTest {
       assertThat(statuses(a.await(1))).containsExactly(LOCAL_PROTECTION);
       assertThat(number(b, 0)).isZero();
     }
+  }
+
+  @Test
+  void fencedRequestsAreRefused() throws Exception {
+    between(
+        EVERYTHING,
+        (a, b, there) -> {
+          a.flags |= IBV_SEND_FENCE;
+          assertThatThrownBy(() -> a.write(1, 0, 8, there.memory(), there.key()))
+              .hasMessageContaining("ops.post_send returned 22");
+        });
   }
 
   @Test

@@ -211,7 +211,7 @@ enum Opcode : uint32_t {
   COMPARE_AND_SWAP,
   FETCH_AND_ADD
 };
-enum SendFlag : uint32_t { SIGNALED = 2, INLINE = 8 };
+enum SendFlag : uint32_t { FENCE = 1, SIGNALED = 2, INLINE = 8 };
 enum Access : uint32_t { LOCAL_WRITE = 1, REMOTE_WRITE = 2, REMOTE_READ = 4, REMOTE_ATOMIC = 8 };
 enum CompletionOpcode : uint32_t {
   SENT = 0,

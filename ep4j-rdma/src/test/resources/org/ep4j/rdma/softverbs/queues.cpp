@@ -94,6 +94,9 @@ QueuePair::QueuePair(const PairLimits& limits, SharedReceives* shared)
 
 // Reads and atomic operations need places for answers, and memory for them.
 static bool isValid(const SendRequest& request, uint32_t reads) {
+  if ((request.flags & FENCE) != 0) {
+    return false;
+  }
   if (request.opcode <= SEND) {
     return request.count == 0 || request.count == 1;
   }
