@@ -19,7 +19,7 @@ public final class Vectors {
   /** System property that names the directory. */
   public static final String PROPERTY = "ep4j.vectors";
 
-  /** Environment variable that names the directory if the property does not. */
+  /** Environment variable that names the directory; wins over the property, which builds set. */
   public static final String VARIABLE = "EP4J_VECTORS";
 
   private Vectors() {}

@@ -29,6 +29,7 @@ import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.ep4j.verify.Outputs;
+import org.ep4j.verify.Poison;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -126,6 +127,8 @@ public final class CaseRunner {
         out);
     keep(outputs, "recv_topk_weights", Outputs.weights(dispatch), out);
     keep(outputs, "num_recv_tokens_per_expert", dispatch.alignedCounts(), out);
+    // So that a later run of the case finds nothing of this one.
+    Poison.fill(dispatch);
     try (DispatchHandle handle = dispatch.handle()) {
       Tensor y = file.find("expert_out");
       if (y != null) {
@@ -157,6 +160,7 @@ public final class CaseRunner {
         Combine combine = buffer.combine(y, handle, combining.build());
         keep(outputs, "combined_x", combine.x(), out);
         keep(outputs, "combined_topk_weights", Outputs.weights(combine), out);
+        Poison.fill(combine);
       }
     }
     return outputs;
@@ -187,6 +191,7 @@ public final class CaseRunner {
     keep(outputs, "recv_count", dispatch.counts(), out);
     outputs.put("src_info", sources(ours, out));
     keep(outputs, "layout_range", dispatch.handle().layoutRange(), out);
+    Poison.fill(dispatch);
     Tensor y = file.find("expert_out");
     if (y != null) {
       Tensor placed = place(file, y, ours, out);
@@ -201,6 +206,7 @@ public final class CaseRunner {
                   .order(metadata.byExperts() ? CombineOrder.EXPERT : CombineOrder.CHOICE)
                   .build());
       keep(outputs, "combined_x", combine.x(), out);
+      Poison.fill(combine.x());
     }
     return outputs;
   }
@@ -296,8 +302,10 @@ public final class CaseRunner {
   }
 
   /** Exponent bytes in the form of the recorded vectors: four per INT32. */
-  private static Tensor packed(Tensor scales) {
-    if (scales.dtype() != DType.UE8M0 || scales.size(2) % Integer.BYTES != 0) {
+  static Tensor packed(Tensor scales) {
+    if (scales.dtype() != DType.UE8M0
+        || scales.dimensions() != 3
+        || scales.size(2) % Integer.BYTES != 0) {
       return scales;
     }
     return Tensor.of(

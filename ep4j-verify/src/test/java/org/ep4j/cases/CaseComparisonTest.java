@@ -2,11 +2,13 @@ package org.ep4j.cases;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.io.SafetensorsWriter;
+import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.ep4j.verify.Mismatch;
 import org.junit.jupiter.api.Test;
@@ -35,6 +37,25 @@ class CaseComparisonTest {
     try (CaseFile file = CaseFile.read(path, Map.of())) {
       return CaseComparison.of(0, file, actual);
     }
+  }
+
+  @Test
+  void recordedExponentsMayBeBytesOrWords() {
+    byte[] exponents = new byte[2 * 2 * 4];
+    for (int i = 0; i < exponents.length; i++) {
+      exponents[i] = (byte) (100 + i % 4);
+    }
+    Map<String, Tensor> recorded = outputs(1, 2);
+    recorded.put(
+        "recv_x_scales", Tensor.of(MemorySegment.ofArray(exponents), DType.UE8M0, 2, 2, 4));
+    Map<String, Tensor> actual = outputs(1, 2);
+    byte[] words = exponents.clone();
+    actual.put("recv_x_scales", Tensor.of(MemorySegment.ofArray(words), DType.INT32, 2, 2, 1));
+    assertThat(compare(recorded, actual).wrong()).isEmpty();
+    words[8]++;
+    assertThat(compare(recorded, actual).wrong())
+        .extracting(Mismatch::output)
+        .containsExactly("recv_x_scales");
   }
 
   @Test

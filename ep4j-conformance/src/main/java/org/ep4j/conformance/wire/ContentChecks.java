@@ -256,13 +256,21 @@ final class ContentChecks {
       Region source = context.region(wire, 64);
       Region target = context.region(wire, context.rank() == 0 ? 0 : 1000L * context.rank());
       WireWait wait = context.waiting(wire, 0);
+      fill(source.segment(), 0, 64, context.rank());
       for (int peer = 0; peer < context.size(); peer++) {
         check(target.bytes(peer) == 1000L * peer, "size at rank " + peer);
         if (peer != context.rank() && peer != 0) {
-          wait.put(lane(wire, peer, 0), source, 0, target, 1000L * peer - 64, 64, 0);
+          long at = 1000L * peer - 64L * (context.rank() + 1);
+          wait.put(lane(wire, peer, 0), source, 0, target, at, 64, 0);
         }
       }
       wait.counter(0, context.rank() == 0 ? 0 : context.size() - 1, -1);
+      for (int peer = 0; context.rank() != 0 && peer < context.size(); peer++) {
+        if (peer != context.rank()) {
+          long at = target.bytes() - 64L * (peer + 1);
+          verify(target.segment(), at, 64, peer, "put of rank " + peer);
+        }
+      }
       new WireBarrier(wire).meet();
     }
   }
