@@ -342,6 +342,7 @@ class Dispatching {
         return;
       }
       check_numbers(*handle, r, p);
+      check_refused_choices(*handle, r, p);
       if (handle->refused) {
         check_nothing_sent(*handle, *payload, r, p);
       } else {
@@ -352,6 +353,15 @@ class Dispatching {
       std::fill_n(payload->scales[r], payload->sent_scales[r].size(), (char)0xdd);
     };
     machine.enqueue(r, std::move(launch));
+  }
+
+  // Refused choices have no row in the handle: a receiver would count rows that it does not write.
+  void check_refused_choices(const Handle& handle, u32 r, const DispatchParameters& p) const {
+    for (u32 i = 0; handle.by_experts && i < handle.routing.ids[r].size(); i++) {
+      if (handle.routing.refused(r, i / (u32)p.top_k, i % (u32)p.top_k)) {
+        expect(p.entries[i], NO_ROUTE, "entry of a refused choice", r, i);
+      }
+    }
   }
 
   // As if the call had the experts of the rank with the fewest of them on every rank: a kernel in

@@ -9,15 +9,15 @@
 // Words in the region of rank d; writer: rank s over NVLink; waiter: d:
 //   ready[s]   epoch: s has entered the operation, and everything before it on s has ended
 //   done[s]    epoch: all that s sends to d in this operation has been written
-//              and, in a FLAT combine, s has read all that it reads of d
+//              and, in a combine that pulls, s has read all that it reads of d
 //   counts[s]  one word a counter: low half of the epoch above, value below. The word carries its own
 //              epoch, so it needs no flag, and its presence implies ready. Order: rows to each rank,
 //              rows to each expert, row limit of s, alignment of its groups, its tokens.
 //   groups[s]  epoch of the combine for which the four rows of a group have been written
 //   arrivals   one word a slot of an EXPERT_MAJOR dispatch: low half of the epoch above, the token
 //              below. Written after row and row metadata; relaxed behind a fence.
-// Memory order: `ready`, `done` and `groups` are written with system-wide release; these and
-// `arrivals` are read with acquire. Counts need no order, because each word is self-contained. All
+// Memory order: `ready` and `done` are written with system-wide release, `groups` with it or relaxed behind
+// a fence; these and `arrivals` are read with acquire. Counts need no order, because each word is self-contained. All
 // words only grow; nothing is reset between operations. A rank cannot overtake: it leaves a
 // dispatch only after every peer's `done`, and a peer sends `done` only after all its blocks have
 // read the counts.

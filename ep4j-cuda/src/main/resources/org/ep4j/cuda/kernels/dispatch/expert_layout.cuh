@@ -20,12 +20,17 @@ struct NumberedExperts {
   __device__ __forceinline__ void close() { tiles.close(); }
   __device__ __forceinline__ u32 count(u32 expert) const { return tiles.running[expert]; }
 
-  // One thread, for its token. Refused choices are not marked and get NO_ROUTE.
-  __device__ __forceinline__ void write_entries(u32 token) const {
+  // One thread, for its token. Refused choices get NO_ROUTE: they are not marked, or repeat one that is.
+  // `valid`: none is refused.
+  __device__ __forceinline__ void write_entries(u32 token, bool valid) const {
+    u64 first = (u64)token * p.top_k;
     for (u32 k = 0; k < p.top_k; k++) {
-      u64 at = (u64)token * p.top_k + k;
+      u64 at = first + k;
       i64 id = expert_of(p, at);
       bool counts = (u64)id < p.experts && p.placement[id] >> 16 < p.ranks && tiles.has((u32)id);
+      for (u32 j = 0; counts && !valid && j < k; j++) {
+        counts = expert_of(p, first + j) != id;
+      }
       p.entries[at] =
           counts ? pack_route(p.placement[id] >> 16, tiles.number((u32)id)) : NO_ROUTE;
     }

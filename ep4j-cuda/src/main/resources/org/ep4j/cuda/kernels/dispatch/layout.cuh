@@ -35,7 +35,7 @@ struct CountedExperts {
   __device__ __forceinline__ void clear() {}
   __device__ __forceinline__ void mark(u32 expert) { atomicAdd(&counts[expert], 1); }
   __device__ __forceinline__ void close() {}
-  __device__ __forceinline__ void write_entries(u32) {}
+  __device__ __forceinline__ void write_entries(u32, bool) {}
   __device__ __forceinline__ u32 count(u32 expert) const { return counts[expert]; }
 };
 
@@ -51,8 +51,8 @@ __device__ __forceinline__ void count_choice(const DispatchParameters& p, Tiles&
 template <class Experts>
 __device__ __forceinline__ void count_token(const DispatchParameters& p, const WaitContext& w,
                                             Tiles& tiles, Experts& experts, u32 token,
-                                            const Choices& choices) {
-  if (choices.valid(p)) {
+                                            const Choices& choices, bool valid) {
+  if (valid) {
 #pragma unroll
     for (u32 k = 0; k < Choices::MAX; k++) {
       count_choice(p, tiles, experts, choices.ids[k]);
@@ -79,8 +79,9 @@ __device__ __forceinline__ void count_token_range(const DispatchParameters& p, c
       experts.clear();
       choices.prefetch(p, token, token_range.end);
     }
+    bool valid = choices.valid(p);
     if (mine) {
-      count_token(p, w, tiles, experts, token, choices);
+      count_token(p, w, tiles, experts, token, choices, valid);
     }
     tiles.close();
     experts.close();
@@ -97,7 +98,7 @@ __device__ __forceinline__ void count_token_range(const DispatchParameters& p, c
       while (n < p.top_k) {
         routes[n++] = NO_ROUTE;
       }
-      experts.write_entries(token);
+      experts.write_entries(token, valid);
     }
   }
   __syncthreads();

@@ -205,7 +205,8 @@ __device__ __forceinline__ void write_caller_results(const Operation& op, const 
     if (!RANK_MAJOR) {
       p.row_counts[l] = (int)rows;
     }
-    if (p.cumulative != nullptr) {
+    // A call may have fewer experts than the buffer, and statistics of these only: the others have no rows.
+    if (p.cumulative != nullptr && rows != 0) {
       p.cumulative[l] += (int)rows;
     }
     count_tokens(p.control, p.ranks, l, rows);
