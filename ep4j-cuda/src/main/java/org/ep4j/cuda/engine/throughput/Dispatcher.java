@@ -14,8 +14,6 @@ import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.engine.Limits;
-import org.ep4j.error.ErrorCode;
-import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.ScaleLayout;
@@ -68,10 +66,7 @@ final class Dispatcher {
   /** FLAT dispatches between nodes; null with one node. */
   private final @Nullable InternodeDispatcher internode;
 
-  /** Warps that count tokens for EXPERT_MAJOR, and their shared memory. */
-  private final int tileWarps;
-
-  private final int tileBytes;
+  private final CountingTiles tiles;
 
   Dispatcher(CudaContext context) {
     this.context = context;
@@ -87,7 +82,7 @@ final class Dispatcher {
     int local = context.placement.localExperts(context.rank);
     // Shared memory of the kernels besides their stages.
     long slotWords = SLOT_ARRAYS * ranks + 1;
-    long flatWords = slotWords + all + ranks * tileWords(Kernels.WARPS);
+    long flatWords = slotWords + all + ranks * CountingTiles.words(Kernels.WARPS);
     long groupWords = slotWords + 2L * (all + local) + 1;
     long groupBytes =
         (groupWords * Integer.BYTES + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
@@ -97,20 +92,8 @@ final class Dispatcher {
         context.internode == null
             ? null
             : new InternodeDispatcher(context, flatWords * Integer.BYTES, groupBytes);
-    int warps = Kernels.WARPS;
-    while (groupBytes + tileBytes(warps) > context.kernels.sharedBytes) {
-      if (warps == 1) {
-        throw new InvalidArgumentException(
-            ErrorCode.CUDA_EXPERT_COUNTERS,
-            "experts",
-            String.valueOf(all),
-            "few enough that their counters fit into the shared memory of a block",
-            "use fewer experts or more ranks");
-      }
-      warps /= 2;
-    }
-    tileWarps = warps;
-    tileBytes = (int) (groupBytes + tileBytes(warps));
+    long scheduleBytes = internode == null ? 0 : internode.scheduleBytes;
+    tiles = CountingTiles.of(context.kernels.sharedBytes, groupBytes + scheduleBytes, ranks, all);
     setConstants(flat.parameters);
     setConstants(experts.parameters);
     setExpertConstants();
@@ -118,15 +101,6 @@ final class Dispatcher {
       internode.setConstants(flat.parameters);
       internode.setConstants(experts.parameters);
     }
-  }
-
-  /** Words of a tile per key, as in tiles.cuh. */
-  private static long tileWords(int warps) {
-    return 1 + 2L * warps;
-  }
-
-  private long tileBytes(int warps) {
-    return (context.ranks + context.config.experts()) * tileWords(warps) * Integer.BYTES;
   }
 
   private void setConstants(DispatchParameters p) {
@@ -164,7 +138,7 @@ final class Dispatcher {
     p.arrivalsOffset.set(layout.arrivals);
     p.metadataOffset.set(layout.returnBuffer);
     p.receiveSlots.set(layout.receiveSlots);
-    p.tileWarps.set(tileWarps);
+    p.tileWarps.set(tiles.warps());
   }
 
   /** Fills a handle and sends the rows; returns after enqueueing. */
@@ -288,13 +262,13 @@ final class Dispatcher {
       p.metadataBytes.set(metadataBytes);
       if (internode != null) {
         p.eager.set(false);
-        internode.launchExperts(call, handle, blocks, rowBytes, metadataBytes, tileBytes, stream);
+        internode.launchExperts(call, handle, blocks, rowBytes, metadataBytes, tiles, stream);
         return;
       }
       Stages stages = expertStages.of(rowBytes, metadataBytes, warps);
       p.pushBlocks.set(blocks);
       p.eager.set(eager);
-      launch(call, stages, Math.max(stages.bytes(), tileBytes), stream);
+      launch(call, stages, Math.max(stages.bytes(), tiles.bytes()), stream);
     }
   }
 

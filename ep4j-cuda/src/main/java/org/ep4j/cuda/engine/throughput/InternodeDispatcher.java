@@ -45,7 +45,7 @@ final class InternodeDispatcher {
   private final Stages.Cache expertStages;
 
   /** Shared memory of the chunk schedule. */
-  private final long scheduleBytes;
+  final long scheduleBytes;
 
   /**
    * @param flatBytes shared memory of the kernel within one node, without stages
@@ -54,10 +54,14 @@ final class InternodeDispatcher {
   InternodeDispatcher(CudaContext context, long flatBytes, long expertBytes) {
     this.context = context;
     internode = Objects.requireNonNull(context.internode, "several nodes");
-    long words = (SCHEDULE_ARRAYS * internode.partners() + 2) * Integer.BYTES;
-    scheduleBytes = Math.ceilDiv(words, STAGE_ALIGNMENT) * STAGE_ALIGNMENT;
+    scheduleBytes = scheduleBytes(internode.partners());
     flatStages = new Stages.Cache(context.kernels.sharedBytes, flatBytes + scheduleBytes);
     expertStages = new Stages.Cache(context.kernels.sharedBytes, expertBytes + scheduleBytes);
+  }
+
+  static long scheduleBytes(int partners) {
+    long words = (SCHEDULE_ARRAYS * partners + 2) * Integer.BYTES;
+    return Math.ceilDiv(words, STAGE_ALIGNMENT) * STAGE_ALIGNMENT;
   }
 
   void setConstants(DispatchParameters p) {
@@ -84,7 +88,7 @@ final class InternodeDispatcher {
 
   /**
    * @param sending number of sending blocks
-   * @param tileBytes shared memory for counting, without the chunk schedule
+   * @param tiles with the chunk schedule among the words
    */
   void launchExperts(
       KernelCall<DispatchParameters> call,
@@ -92,7 +96,7 @@ final class InternodeDispatcher {
       int sending,
       long rowBytes,
       long metadataBytes,
-      int tileBytes,
+      CountingTiles tiles,
       CudaStream stream) {
     long offset = InternodeChunks.expertRowOffset(metadataBytes, handle.topK);
     Stages moving = stages(expertStages, offset, rowBytes, metadataBytes);
@@ -100,7 +104,7 @@ final class InternodeDispatcher {
     p.pushBlocks.set(sending);
     p.internodeEntries.set(handle.internodeEntries());
     divide(p, handle, moving, sending, offset + rowBytes);
-    int bytes = Math.max(moving.bytes(), tileBytes + (int) scheduleBytes);
+    int bytes = Math.max(moving.bytes(), tiles.bytes());
     call.launch(context.sms(), bytes, stream.handle());
   }
 
