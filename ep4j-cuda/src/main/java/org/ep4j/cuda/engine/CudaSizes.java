@@ -62,7 +62,7 @@ final class CudaSizes {
   /** What a buffer requires of the connection between nodes. */
   static InternodeSizes internode(BufferConfig config, Nodes nodes, RegionLayout layout) {
     if (config.lowLatency().isEmpty()) {
-      return new InternodeSizes(layout.countWords, layout.slotToken, 0, 0, 0, 0);
+      return new InternodeSizes(layout.countWords, layout.slotToken, 0, 0, 0, 0, 0);
     }
     LowLatencyLayout latency = new LowLatencyLayout(config, nodes);
     return new InternodeSizes(
@@ -70,6 +70,7 @@ final class CudaSizes {
         layout.slotToken,
         latency.internodeBytes,
         latency.stagingBytes,
+        latency.putBytes,
         LowLatencyPuts.counters(nodes.ranks()),
         latency.pendingCommands);
   }

@@ -128,6 +128,7 @@ final class InternodeLayout {
     return new InternodeMemorySizes(
         incomingBytes(partners),
         outgoingBytes(partners),
+        Math.max(slotBytes, sizes.lowLatencyPutBytes()),
         counters(maxPartners),
         quiesce(maxPartners),
         closed(maxPartners));

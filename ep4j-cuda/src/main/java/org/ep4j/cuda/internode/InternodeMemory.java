@@ -49,9 +49,21 @@ public record InternodeMemory(
     return MAPPED.contains(wire);
   }
 
+  /** Refuses more counters than commands to the proxy can name; the same on all ranks. */
+  static void requireCounters(int counters) {
+    if (counters > Proxy.MAX_COUNTERS) {
+      throw new InvalidArgumentException(
+          ErrorCode.PUT_SHAPE,
+          "counters of a rank for the ranks of other nodes",
+          String.valueOf(counters),
+          "at most " + Proxy.MAX_COUNTERS,
+          "use fewer nodes or ranks");
+    }
+  }
+
   /**
-   * Refuses memory that is too large for puts of the proxy: an offset in it does not fit into a
-   * command.
+   * Refuses memory that is too large for puts of the proxy: an offset in it, or the length of a
+   * put, does not fit into a command.
    *
    * @param largest sizes of a rank with the largest number of partners, so that all ranks refuse
    * @param onDevice whether outgoing memory follows incoming memory in one region
@@ -69,6 +81,14 @@ public record InternodeMemory(
           "at most " + PutShape.MAX_BYTES,
           "lower lowLatency.maxTokens, or dispatch large batches with the high-throughput"
               + " operations");
+    }
+    if (largest.putBytes() > Proxy.MAX_PUT) {
+      throw new InvalidArgumentException(
+          ErrorCode.PUT_SHAPE,
+          "bytes of a put to another node",
+          String.valueOf(largest.putBytes()),
+          "at most " + Proxy.MAX_PUT,
+          "lower lowLatency.maxTokens or topK, or use shorter rows");
     }
   }
 
@@ -96,6 +116,7 @@ public record InternodeMemory(
           LibraryLink.regionBytes(equal), 0, true, true, 0, table + LibraryQuiesce.BYTES, 0, 0);
     }
     InternodeMemorySizes own = layout.sizes(partners, max);
+    requireCounters(own.counters());
     boolean onDevice =
         wire.equals(WireName.VERBS) && config.wireOptions().gpuDirect().orElse(false);
     boolean puts = !isMapped(wire);

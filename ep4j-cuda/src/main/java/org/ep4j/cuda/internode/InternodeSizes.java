@@ -7,6 +7,7 @@ package org.ep4j.cuda.internode;
  * @param tokenBytes largest number of bytes of a token in a slot, including the headers
  * @param lowLatencyBytes bytes of the part that low-latency operations of other nodes write into
  * @param stagingBytes bytes of outgoing memory for low-latency puts
+ * @param lowLatencyPutBytes largest number of bytes of a low-latency put
  * @param lowLatencyCounters low-latency counters of each rank
  * @param pendingCommands commands for one rank that may wait while it takes none, without holding
  *     up those for other ranks
@@ -16,5 +17,6 @@ public record InternodeSizes(
     long tokenBytes,
     long lowLatencyBytes,
     long stagingBytes,
+    long lowLatencyPutBytes,
     int lowLatencyCounters,
     int pendingCommands) {}

@@ -110,6 +110,7 @@ final class WireLink implements InternodeLink {
       if (own) {
         owned.own(participants.group());
       }
+      InternodeMemory.requireCounters(sizes.counters());
       WireConfig config =
           world.together(
               "the settings of the wire",

@@ -38,7 +38,7 @@ import org.junit.jupiter.api.Test;
 @OnFakeDriver
 class LibraryWireLanesTest {
   private static final Duration LIMIT = Duration.ofSeconds(30);
-  private static final InternodeSizes SIZES = new InternodeSizes(64, 1024, 0, 0, 0, 0);
+  private static final InternodeSizes SIZES = new InternodeSizes(64, 1024, 0, 0, 0, 0, 0);
 
   @Test
   void theBackendIsAskedForTheLanesOfTheBuffer() {

@@ -11,7 +11,7 @@ class InternodeLayoutTest {
   private static final int RANKS = 6;
   private static final int PARTNERS = 3;
   private static final InternodeSizes SIZES =
-      new InternodeSizes(77, 300_000, 10_000, 20_000, 30, 0);
+      new InternodeSizes(77, 300_000, 10_000, 20_000, 640, 30, 0);
 
   private final InternodeLayout layout = new InternodeLayout(RANKS, SIZES);
 

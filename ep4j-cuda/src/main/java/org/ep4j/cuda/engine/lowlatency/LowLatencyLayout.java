@@ -84,6 +84,9 @@ public final class LowLatencyLayout {
   /** The same for all other ranks, both halves. */
   public final long stagingBytes;
 
+  /** Several nodes: largest number of bytes of a put: the words up to the entries, or a row. */
+  public final long putBytes;
+
   /** Pieces of a row of the largest length. */
   final long pieces;
 
@@ -150,6 +153,7 @@ public final class LowLatencyLayout {
       packed = 0;
       units = 0;
       sourceBytes = 0;
+      putBytes = 0;
       halfBytes = 0;
       flags = weights + ranks * tokens * topK * Long.BYTES;
     } else {
@@ -159,6 +163,7 @@ public final class LowLatencyLayout {
       packed = unit(weights + tokens * topK * Long.BYTES);
       units = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
       sourceBytes = units + (long) GROUPS * UNITS * Long.BYTES - headers;
+      putBytes = Math.max(weights - headers, 2L * config.hidden());
       flags = headers + ranks * sourceBytes;
       halfBytes = sourceBytes + tokens * rowsOfToken * 2 * config.hidden();
     }

@@ -16,6 +16,11 @@ final class Command {
   static final int COUNTER_SHIFT = 32;
   static final int DESTINATION_SHIFT = 51;
 
+  private static final long LONGEST = 0xfffff;
+
+  /** Largest number of bytes of a put. */
+  static final long MAX_PUT = LONGEST * UNIT;
+
   /** Counter number of an uncounted put. */
   static final int NO_COUNTER = (1 << 19) - 1;
 
@@ -36,7 +41,7 @@ final class Command {
   }
 
   static long bytes(long first) {
-    return (first >>> LENGTH_SHIFT & 0xfffff) * UNIT;
+    return (first >>> LENGTH_SHIFT & LONGEST) * UNIT;
   }
 
   static long target(long second) {

@@ -34,6 +34,12 @@ public final class Proxy implements AutoCloseable {
   /** Largest number of ranks that a command can address. */
   public static final int MAX_RANKS = 1 << 12;
 
+  /** Largest number of bytes of a put. */
+  public static final long MAX_PUT = Command.MAX_PUT;
+
+  /** Largest number of counters of a rank. */
+  public static final int MAX_COUNTERS = Command.NO_COUNTER;
+
   /**
    * Additional wait for threads, which end within the timeout once notified; a busy machine delays
    * them.

@@ -96,6 +96,16 @@ class LowLatencyLayoutTest {
     assertThat(layout(4, 16, 2).internodeBytes).isEqualTo(layout(4, 16, 2).bytes);
   }
 
+  /** Words of an operation are put at once; see {@code put_words}. */
+  @Test
+  void thePutOfTheWordsIsTheLongest() {
+    LowLatencyLayout layout = layout(4, 8192, 2);
+    assertThat(layout.putBytes)
+        .isEqualTo(layout.entries - layout.headers + 8192 * 7 * Long.BYTES)
+        .isGreaterThanOrEqualTo(layout.packed - layout.weights);
+    assertThat(layout(4, 1, 2).putBytes).as("a row").isEqualTo(2 * 7168);
+  }
+
   @Test
   void moreTokensThanAWordCountsAreRefused() {
     assertThatThrownBy(() -> layout(2, 1 << 16))
