@@ -47,6 +47,10 @@ public final class Completion {
   private final CudaStream stream;
   private final int ranks;
   private final BufferConfig config;
+
+  /** How long the host waits for an operation. */
+  private final Duration hostTimeout;
+
   private final FailureDiagnosis diagnosis;
   private final AbortNotices notices;
 
@@ -84,8 +88,17 @@ public final class Completion {
     this.stream = stream;
     this.ranks = ranks;
     this.config = config;
+    hostTimeout = hostTimeout(config);
     this.diagnosis = diagnosis;
     this.notices = notices;
+  }
+
+  /**
+   * With masking, a kernel that has waited for a rank may wait once more at its end: for memory
+   * that no rank writes into, or for room for commands to the proxy.
+   */
+  static Duration hostTimeout(BufferConfig config) {
+    return config.timeout().multipliedBy(Limits.masking(config) ? 2 : 1).plus(GRACE);
   }
 
   /**
@@ -136,7 +149,7 @@ public final class Completion {
    * throwing.
    */
   public boolean endsInTime() {
-    Duration limit = stuck ? ONCE_MORE : config.timeout().plus(GRACE);
+    Duration limit = stuck ? ONCE_MORE : hostTimeout;
     try {
       return awaitWord(
           null, 0, lastRunning, "the last operation", TimeUnit.NANOSECONDS.convert(limit));
@@ -225,7 +238,7 @@ public final class Completion {
         return false;
       }
       checkPeers();
-      if (now - start > config.timeout().plus(GRACE).toNanos()) {
+      if (now - start > hostTimeout.toNanos()) {
         stuck = true;
         throw breakWith(
             new Ep4jException(
