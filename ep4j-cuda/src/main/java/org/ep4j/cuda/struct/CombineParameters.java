@@ -57,7 +57,7 @@ public final class CombineParameters extends Struct {
   /** u64 [ranks, 2], see combine/row_places.cuh. */
   public final U64 placesOffset = u64("places_offset");
 
-  /** u64 [ranks, group_words]. */
+  /** u64 [ranks, group_words]; between nodes [1 + senders, ranks of the node, group_words]. */
   public final U64 groupsOffset = u64("groups_offset");
 
   public final U64 groupWords = u64("group_words");

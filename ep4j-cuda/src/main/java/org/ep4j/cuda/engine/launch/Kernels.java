@@ -138,7 +138,8 @@ public final class Kernels implements AutoCloseable {
               .ofBuffer
               .kernel(KernelName.symbol(first, new DispatchParameters().name()))
               .staticSharedBytes();
-      // All of them have the same static shared memory: one word that blocks share.
+      // Room for the static shared memory of any of them, less than 1024 bytes: words that warps
+      // share, notices of pushes and, between nodes, the world and notices of filled slots.
       sharedBytes =
           (device.properties().sharedBytesPerBlock() - Math.max(1024, staticBytes)) / 1024 * 1024;
       dispatch = call(dispatching, first, new DispatchParameters());
