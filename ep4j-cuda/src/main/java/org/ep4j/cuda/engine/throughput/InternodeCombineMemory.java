@@ -71,7 +71,7 @@ record InternodeCombineMemory(int sharedBytes, long words, long tableBytes, long
   int grouped(int pushing, int returning, int summing, CombineOptions options) {
     return available(
         bytes(returning, summing)
-            + pushing * Stages.BARRIERS_OF_WARP
+            + (long) pushing * Stages.BARRIERS_OF_WARP
             + Stages.weightLists(options));
   }
 
