@@ -42,7 +42,7 @@ final class DeviceEnd implements AutoCloseable {
   private static final int NO_IMMEDIATE = -1;
   private static final int FIRST_PACKET = 77;
   private static final int MAX_DONE = 16;
-  private static final long LIMIT = Duration.ofSeconds(20).toNanos();
+  static final long LIMIT = Duration.ofSeconds(20).toNanos();
 
   private final Arena arena = Arena.ofShared();
   private final long context;
